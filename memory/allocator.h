@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where tensors get their memory: one caching allocator per device, found by device.
+#pragma once
+
+#include <tenon/core/storage.h>
+#include <tenon/streams/stream.h>
+
+#include <cstdint>
+#include <string>
+
+namespace tenon::memory {
+
+/// Memory on `device` for work on its current stream; 0 bytes give a null pointer. Throws OutOfMemoryError
+/// with its numbers when the ladder (memory/caching_allocator.h) is exhausted.
+TENON_API DataPtr allocate(Device device, int64_t bytes);
+TENON_API DataPtr allocate_pinned(int64_t bytes);
+/// A new storage with memory from allocate(); meta devices get none.
+TENON_API Storage make_storage(Device device, int64_t bytes, bool pinned = false);
+/// The block of `storage` is not reused before `stream` has passed the work it has now.
+TENON_API void record_stream(const Storage& storage, const Stream& stream);
+
+/// Bytes unless the name says otherwise. "allocated" counts blocks in use, "reserved" what the device gave.
+struct MemoryStats {
+  int64_t allocated = 0, peak_allocated = 0, reserved = 0, peak_reserved = 0, active = 0, requested = 0;
+  int64_t allocations = 0, frees = 0, segments_allocated = 0, segments_released = 0, splits = 0, merges = 0;
+  int64_t cached_blocks = 0, largest_free_block = 0, out_of_memory = 0, retries = 0;
+};
+TENON_API MemoryStats memory_stats(Device device);
+TENON_API void reset_peak_memory_stats(Device device);
+TENON_API int64_t memory_allocated(Device device);
+TENON_API int64_t max_memory_allocated(Device device);
+TENON_API int64_t memory_reserved(Device device);
+/// Gives every unused cached segment back to the device (its frees synchronise).
+TENON_API void empty_cache(Device device);
+/// Settings in PyTorch's syntax ("max_split_size_mb:128,backend:direct"); unknown keys are errors that list
+/// the valid ones. TENON_ALLOC_CONF is read once, at first use.
+TENON_API void set_allocator_settings(const std::string& conf);
+/// The settings in force, in the same syntax.
+TENON_API std::string allocator_settings();
+
+}  // namespace tenon::memory
