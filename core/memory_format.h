@@ -25,8 +25,8 @@ class TensorOptions {
   TensorOptions dtype(std::optional<DType> t) const { auto o = *this; o.dtype_ = t; return o; }
   TensorOptions device(std::optional<Device> d) const { auto o = *this; o.device_ = d; return o; }
   TensorOptions device(DeviceType d) const { return device(Device(d)); }
-  TensorOptions requires_grad(bool on = true) const { auto o = *this; o.requires_grad_ = on; return o; }
-  TensorOptions pinned_memory(bool on = true) const { auto o = *this; o.pinned_ = on; return o; }
+  TensorOptions requires_grad(bool on) const { auto o = *this; o.requires_grad_ = on; return o; }
+  TensorOptions pinned_memory(bool on) const { auto o = *this; o.pinned_ = on; return o; }
   TensorOptions memory_format(std::optional<MemoryFormat> f) const { auto o = *this; o.format_ = f; return o; }
 
   std::optional<DType> dtype() const { return dtype_; }
