@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+# TENON_SANITIZE instruments everything built here, libraries and tests alike. A finding ends the program.
+if(TENON_SANITIZE)
+  foreach(sanitizer IN LISTS TENON_SANITIZE)
+    if(NOT sanitizer MATCHES "^(address|undefined|thread)$")
+      message(FATAL_ERROR "TENON_SANITIZE: expected address, undefined or thread, got '${sanitizer}'")
+    endif()
+  endforeach()
+  if("thread" IN_LIST TENON_SANITIZE AND "address" IN_LIST TENON_SANITIZE)
+    message(FATAL_ERROR "TENON_SANITIZE: address and thread exclude each other")
+  endif()
+  list(JOIN TENON_SANITIZE "," sanitizers)
+  set(flags -fsanitize=${sanitizers} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  list(JOIN flags "," cuda_flags)
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:${flags}>" "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=${cuda_flags}>")
+  add_link_options(-fsanitize=${sanitizers})
+endif()
