@@ -5,7 +5,8 @@
 // operator queues its work there and nowhere else; kernels/cuda/launch is the only place that launches. The
 // look-up is one thread-local read. Guards (streams/guard.h) change it for a scope.
 // Note [Stream pool]. from_pool hands out 32 streams per priority and device round robin, created lazily: the
-// 33rd request aliases the first. create_exclusive never aliases and is destroyed with its last handle user.
+// 33rd request aliases the first. create_exclusive never aliases; its stream lives until destroy_exclusive or
+// the end of the process. An id is never used twice, a raw handle may be: key per-stream data by id.
 // Note [CPU streams]. Work on the CPU runs inline, in call order; its streams carry an id and nothing else,
 // and synchronize() returns at once.
 // Thread safety: values may be used from any thread.
@@ -26,9 +27,14 @@ class TENON_API Stream {
   constexpr Stream() = default;
   constexpr Stream(Device device, int32_t id, void* handle) : handle_(handle), id_(id), device_(device) {}
 
+  /// Priority 0 is normal, anything below is high (-1).
   static Stream from_pool(int priority = 0, Device device = Device(kCUDA));
   static Stream default_stream(Device device);
+  /// Priorities down to -3, as far as the device tells them apart.
   static Stream create_exclusive(int priority = 0, Device device = Device(kCUDA));
+  /// Waits for the stream's work, then destroys it; no copy of it may be used afterwards. ValueError when it is
+  /// not a live exclusive stream.
+  static void destroy_exclusive(const Stream& stream);
 
   Device device() const { return device_; }
   /// 0 is the default stream; ids are unique per device and never reused in a process.
