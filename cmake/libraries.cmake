@@ -26,13 +26,16 @@ function(tenon_library name)
     set(object ${name})
     set(scope PUBLIC)
     target_link_options(${name} PRIVATE -Wl,-Bsymbolic-functions)
-    set_target_properties(${name} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0 INSTALL_RPATH "$ORIGIN")
+    set_target_properties(${name} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0
+      BUILD_RPATH "$ORIGIN" INSTALL_RPATH "$ORIGIN")
   else()
     set(object ${name}_archive)
     add_library(${object} STATIC ${ARGN})
     set_target_properties(${object} PROPERTIES OUTPUT_NAME ${name})
     add_library(${name} INTERFACE)
-    target_link_libraries(${name} INTERFACE "$<LINK_LIBRARY:WHOLE_ARCHIVE,${object}>")
+    target_link_libraries(${name} INTERFACE
+      "$<BUILD_INTERFACE:$<LINK_LIBRARY:WHOLE_ARCHIVE,${object}>>"
+      "$<INSTALL_INTERFACE:$<LINK_LIBRARY:WHOLE_ARCHIVE,tenon::${object}>>")
   endif()
   add_library(tenon::${name} ALIAS ${name})
   set(${name}_object ${object} PARENT_SCOPE)
@@ -45,11 +48,37 @@ endfunction()
 
 tenon_library(tenon ${tenon_sources})
 target_include_directories(${tenon_object} PUBLIC $<BUILD_INTERFACE:${tenon_include}>)
-target_link_libraries(${tenon_object} PRIVATE Threads::Threads ${CMAKE_DL_LIBS}
-  "$<BUILD_INTERFACE:${tenon_libraries}>" "$<INSTALL_INTERFACE:${tenon_library_names}>")
+target_link_libraries(${tenon_object} PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
+foreach(library name IN ZIP_LISTS tenon_libraries tenon_library_names)
+  target_link_libraries(${tenon_object} PRIVATE $<BUILD_INTERFACE:${library}> $<INSTALL_INTERFACE:${name}>)
+endforeach()
 
-foreach(source IN LISTS tenon_sources)
-  if(source MATCHES "/kernels/cpu/")
+if(NOT BUILD_SHARED_LIBS)
+  target_compile_definitions(${tenon_object} PRIVATE TENON_STATIC)  # nothing to open: the kernels are linked in
+endif()
+
+foreach(source IN LISTS tenon_sources tenon_cuda_sources)
+  if(source MATCHES "/streams/")
+    set_property(SOURCE ${source} APPEND PROPERTY COMPILE_DEFINITIONS TENON_CUDA_ARCH_LIST="${tenon_cuda_arch_list}")
+  elseif(source MATCHES "/kernels/cpu/")
     set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release,RelWithDebInfo>:-O3>)
   endif()
 endforeach()
+
+if(tenon_with_cuda AND tenon_cuda_sources)
+  tenon_library(tenon_cuda ${tenon_cuda_sources})
+  target_compile_options(${tenon_cuda_object} PRIVATE
+    "$<$<COMPILE_LANGUAGE:CUDA>:${tenon_nvcc_options};--compress-mode=size>")
+  # The run-time library is linked in and hidden: the driver is all that must be present. cuBLAS and cuDNN are opened
+  # on first use.
+  target_link_libraries(${tenon_cuda_object} PRIVATE CUDA::cudart_static ${CMAKE_DL_LIBS})
+  target_include_directories(${tenon_cuda_object} SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+  target_include_directories(${tenon_cuda_object} PUBLIC $<BUILD_INTERFACE:${tenon_include}>)
+  if(BUILD_SHARED_LIBS)
+    target_link_libraries(tenon_cuda PUBLIC tenon)
+    target_link_options(tenon_cuda PRIVATE -Wl,--exclude-libs,ALL)
+    add_dependencies(tenon_cuda tenon)
+  else()
+    target_link_libraries(tenon INTERFACE tenon_cuda)
+  endif()
+endif()
