@@ -6,16 +6,15 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 preset=$1
 shift
-arguments=()
 if command -v ccache >/dev/null; then
   export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$PWD} CCACHE_NOHASHDIR=${CCACHE_NOHASHDIR:-1}
-  arguments+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_CUDA_COMPILER_LAUNCHER=ccache)
+  export CMAKE_CXX_COMPILER_LAUNCHER=ccache CMAKE_CUDA_COMPILER_LAUNCHER=ccache
 fi
 read -r -a extra <<<"${TENON_CMAKE_ARGS:-}"
 # Quiet while it works; everything when it does not.
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-cmake --preset "$preset" "${arguments[@]}" "${extra[@]}" >"$log" 2>&1 || { cat "$log"; exit 1; }
+cmake --preset "$preset" "${extra[@]}" >"$log" 2>&1 || { cat "$log"; exit 1; }
 grep '^-- tenon:' "$log" || true
 targets=()
 [ $# -gt 0 ] && targets=(--target "$@")

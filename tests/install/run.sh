@@ -8,8 +8,7 @@ kind=$1
 build=build/cpu
 if [ "$kind" = static ]; then
   build=build/static
-  cmake --preset cpu -B $build -DBUILD_SHARED_LIBS=OFF -DTENON_TESTS=OFF -DTENON_BENCHMARKS=OFF -DTENON_EXAMPLES=OFF \
-        ${CMAKE_CXX_COMPILER_LAUNCHER:+-DCMAKE_CXX_COMPILER_LAUNCHER=$CMAKE_CXX_COMPILER_LAUNCHER} >/dev/null
+  cmake --preset cpu -B $build -DBUILD_SHARED_LIBS=OFF -DTENON_TESTS=OFF -DTENON_BENCHMARKS=OFF -DTENON_EXAMPLES=OFF >/dev/null
 else
   cmake --preset cpu >/dev/null
 fi
