@@ -2,6 +2,7 @@
 // Where tensors get their memory: one caching allocator per device, found by device.
 #pragma once
 
+#include <tenon/core/function.h>
 #include <tenon/core/storage.h>
 #include <tenon/streams/stream.h>
 
@@ -32,10 +33,18 @@ TENON_API int64_t max_memory_allocated(Device device);
 TENON_API int64_t memory_reserved(Device device);
 /// Gives every unused cached segment back to the device (its frees synchronise).
 TENON_API void empty_cache(Device device);
-/// Settings in PyTorch's syntax ("max_split_size_mb:128,backend:direct"); unknown keys are errors that list
-/// the valid ones. TENON_ALLOC_CONF is read once, at first use.
+/// The numbers of the page-locked host memory behind allocate_pinned(); its cache goes with empty_pinned_cache().
+TENON_API MemoryStats pinned_memory_stats();
+TENON_API void empty_pinned_cache();
+/// Settings in PyTorch's syntax ("max_split_size_mb:128,backend:direct"; memory/settings.h has the keys). The
+/// text is the whole configuration: keys it does not name get their defaults. ValueError, listing the valid
+/// keys, when one is unknown. TENON_ALLOC_CONF is read once, at first use.
 TENON_API void set_allocator_settings(const std::string& conf);
 /// The settings in force, in the same syntax.
 TENON_API std::string allocator_settings();
+/// `f(device, bytes)` runs, in the thread that asks and without locks held, when a device refuses `bytes` and
+/// before any cached memory is given up: the place to drop what can be made again. Returns an id for removal.
+TENON_API int64_t add_out_of_memory_callback(Function<void(Device, int64_t)> f);
+TENON_API void remove_out_of_memory_callback(int64_t id);
 
 }  // namespace tenon::memory
