@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Outputs of a call: where the kernel writes, and how results reach the destinations of out= and in-place forms.
+#include <tenon/dispatch/make_tensor.h>
+#include <tenon/dispatch/op.h>
+
+namespace tenon::dispatch {
+
+Tensor Call::output(int i, IntArrayRef sizes, DType dtype, Device device, std::initializer_list<const Tensor*> inputs,
+                    IntArrayRef strides) {
+  if (form == Form::functional || static_cast<std::size_t>(i) >= destinations.size())
+    return make_tensor(sizes, dtype, device, strides);
+  const Tensor& target = destinations[i];
+  TENON_CHECK(target.defined(), ValueError, name(), ": out: expected a tensor, got an undefined one");
+  TENON_CHECK(form != Form::inplace || target.sizes() == sizes, ShapeError, name(), "_: the result has sizes ", sizes,
+              ", which do not fit self with sizes ", target.sizes());
+  if (form == Form::out && !(target.sizes() == sizes)) {
+    TENON_CHECK(target.numel() == 0, ShapeError, name(), ": out: expected sizes ", sizes, " or no elements, got ",
+                target.sizes());
+    resize(target, sizes);
+  }
+  TENON_CHECK(target.device() == device, DeviceError, name(), ": out: expected a tensor on ", device, ", got one on ",
+              target.device());
+  bool direct = target.dtype() == dtype && !overlaps_itself(target);
+  for (const Tensor* input : inputs)
+    direct = direct && (!input || !input->defined() || overlap(target, *input) == Overlap::none);
+  return direct ? target : make_tensor(sizes, dtype, device, strides);
+}
+
+Device Call::device_of(std::initializer_list<const Tensor*> tensors) const {
+  const Tensor* first = nullptr;
+  for (const Tensor* t : tensors) {
+    if (!t || !t->defined()) continue;
+    if (!first) {
+      first = t;
+      continue;
+    }
+    if (t->device() == first->device()) continue;
+    // Names come from the schema: the k-th tensor given is its k-th tensor argument.
+    Message m;
+    m << name() << ": expected all tensors on one device, got";
+    const Argument* arg = op.schema().arguments;
+    bool comma = false;
+    for (const Tensor* each : tensors) {
+      while (arg < op.schema().arguments + op.schema().count && arg->type != ArgType::tensor &&
+             arg->type != ArgType::optional_tensor && arg->type != ArgType::operand)
+        ++arg;
+      if (each && each->defined()) {
+        m << (comma ? ", " : " ") << arg->name << " on " << each->device();
+        comma = true;
+      }
+      ++arg;
+    }
+    throw DeviceError(m.take());
+  }
+  TENON_CHECK(first, ValueError, name(), ": no tensor among the arguments");
+  return first->device();
+}
+
+Tensor finish_destination(const OpBase& op, Form form, const Tensor& destination, Tensor&& result) {
+  TENON_CHECK(destination.defined(), ValueError, op.name(), ": out: expected a tensor, got an undefined one");
+  if (!destination.is_same(result)) {
+    TENON_CHECK(can_cast(result.dtype(), destination.dtype()), DtypeError, op.name(), form == Form::inplace ? "_" : "",
+                ": the result has dtype ", result.dtype(), ", which cannot be written to a ", destination.dtype(), " tensor");
+    TENON_CHECK(form != Form::inplace || destination.sizes() == result.sizes(), ShapeError, op.name(),
+                "_: the result has sizes ", result.sizes(), ", which do not fit self with sizes ", destination.sizes());
+    if (!(destination.sizes() == result.sizes())) {
+      TENON_CHECK(destination.numel() == 0, ShapeError, op.name(), ": out: expected sizes ", result.sizes(),
+                  " or no elements, got ", destination.sizes());
+      resize(destination, result.sizes());
+    }
+    const BelowLayersGuard below;
+    Tensor target = destination;
+    target.copy_(result);  // counts as the write
+    return destination;
+  }
+  if (destination.storage()) destination.storage()->bump_version();
+  return static_cast<Tensor&&>(result);
+}
+
+}  // namespace tenon::dispatch
