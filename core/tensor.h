@@ -45,7 +45,7 @@ class TENON_API Tensor : public TensorBase {
   void record_stream(const Stream& stream) const;
 
   // --- autograd (defined in autograd/) ----------------------------------------------------------------
-  bool requires_grad() const { return impl_->requires_grad; }
+  bool requires_grad() const { return impl_->requires_grad(); }
   Tensor& requires_grad_(bool on = true);
   Tensor& set_requires_grad(bool on) { return requires_grad_(on); }
   bool is_leaf() const;
@@ -54,7 +54,7 @@ class TENON_API Tensor : public TensorBase {
   void set_grad(const Tensor& g) const;
   autograd::Node* grad_fn() const;
   void retain_grad() const;
-  bool is_view() const;
+  bool is_view() const { return static_cast<bool>(impl_->base()); }
   /// Backpropagates from this tensor; `gradient` may be left out for one-element tensors.
   void backward(const Tensor& gradient = {}, std::optional<bool> retain_graph = {}, bool create_graph = false) const;
   /// Same data, no history. Shares the version counter.

@@ -16,6 +16,11 @@
 
 namespace tenon {
 
+/// `d` counted from the end when negative; IndexError naming `who` when outside [-rank, rank) (rank 0 counts as 1).
+TENON_API int64_t wrap_dim(int64_t d, int64_t rank, const char* who);
+/// Product of `sizes`; ShapeError naming `who` when one is negative or the count overflows.
+TENON_API int64_t checked_numel(IntArrayRef sizes, const char* who);
+
 class TENON_API TensorBase {
  public:
   constexpr TensorBase() = default;

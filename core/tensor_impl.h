@@ -16,6 +16,9 @@ struct TENON_API AutogradSlot {
   virtual ~AutogradSlot();
 };
 
+/// How a view came to be: writing in place through any but a normal one is an error under autograd.
+enum class ViewMode : uint8_t { normal, multi_output, no_grad, inference };
+
 class TENON_API TensorImpl : public Counted {
  public:
   /// `strides` empty: contiguous. Sizes are trusted (non-negative, product fits): make_tensor checks.
@@ -41,24 +44,38 @@ class TENON_API TensorImpl : public Counted {
   void set_storage(Storage s) { storage_ = static_cast<Storage&&>(s); }
 
   // --- autograd's part -------------------------------------------------------------------------------
-  /// True when a gradient may have to flow through this tensor: a leaf that asked for it, or a result of such.
-  bool requires_grad = false;
+  // Every view remembers its base: the relation must exist before anything requires grad, because an in-place
+  // write through the view with a differentiable operand gives the base a history afterwards.
+  /// A gradient may have to flow through this tensor: a leaf that asked for it, a result of one, or a view of such.
+  bool requires_grad() const { return requires_grad_ || (base_ && base_->requires_grad_); }
+  void set_requires_grad(bool on) { requires_grad_ = on; }
+  /// The tensor this one is a differentiable view of (never itself a view); null for others.
+  const Ref<TensorImpl>& base() const { return base_; }
+  ViewMode view_mode() const { return view_mode_; }
+  void set_base(Ref<TensorImpl> base, ViewMode mode) {
+    base_ = static_cast<Ref<TensorImpl>&&>(base);
+    view_mode_ = mode;
+  }
   /// Made under InferenceMode: never part of a graph, no version counting.
-  bool inference = false;
+  bool inference() const { return inference_; }
+  void set_inference(bool on) { inference_ = on; }
   AutogradSlot* autograd = nullptr;  ///< owned
 
  private:
   TensorImpl() = default;
   ~TensorImpl() = default;
   void set_dims(IntArrayRef sizes, IntArrayRef strides);
-  void update();
 
   DType dtype_ = DType::undefined;
   Backend backend_ = Backend::cpu;
   Device device_;
   uint8_t dim_ = 0;
   bool contiguous_ = true;
+  bool requires_grad_ = false;
+  bool inference_ = false;
+  ViewMode view_mode_ = ViewMode::normal;
   Storage storage_;
+  Ref<TensorImpl> base_;
   int64_t offset_ = 0;
   int64_t numel_ = 0;
   int64_t* dims_ = inline_;

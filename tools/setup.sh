@@ -33,7 +33,7 @@ for package in "${packages[@]}"; do
     git) command -v git >/dev/null && continue ;;
     python3) command -v python3 >/dev/null && continue ;;
     clang-format | clang-tidy | ccache) command -v "$package" >/dev/null && continue ;;
-    dataset-fashion-mnist) [ -d /usr/share/dataset-fashion-mnist ] && continue ;;
+    dataset-fashion-mnist) [ -d /usr/share/datasets/fashion-mnist ] && continue ;;
   esac
   missing+=("$package")
 done

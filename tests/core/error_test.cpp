@@ -10,7 +10,8 @@ using tenon::testing::error_of;
 
 TEST_CASE("TENON_CHECK throws the named type with the joined text", "[error]") {
   const int rank = 3;
-  const auto text = error_of<ShapeError>([&] { TENON_CHECK(rank == 2, ShapeError, "mm: self: expected 2-D, got ", rank, "-D"); });
+  const auto text =
+      error_of<ShapeError>([&] { TENON_CHECK(rank == 2, ShapeError, "mm: self: expected 2-D, got ", rank, "-D"); });
   CHECK(text == "mm: self: expected 2-D, got 3-D");
   CHECK_NOTHROW([&] { TENON_CHECK(rank == 3, ShapeError, "never"); }());
 }

@@ -41,10 +41,10 @@ inline bool contains(const std::string& text, const std::string& part) { return 
 }  // namespace tenon::testing
 
 /// Only in the body of a test case (it returns).
-#define TENON_SKIP(reason)                 \
-  do {                                     \
-    ::tenon::testing::note_skip(reason);   \
-    return;                                \
+#define TENON_SKIP(reason)               \
+  do {                                   \
+    ::tenon::testing::note_skip(reason); \
+    return;                              \
   } while (false)
 #define TENON_REQUIRE_CUDA() \
   if (!::tenon::testing::cuda_available()) TENON_SKIP("no CUDA device")
