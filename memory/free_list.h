@@ -71,7 +71,7 @@ class SizeBins {
 };
 
 /// Blocks of any size, ordered by size.
-class SizeTree {
+class TENON_API SizeTree {
  public:
   void insert(Block* block);
   void remove(Block* block);
