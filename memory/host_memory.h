@@ -9,7 +9,7 @@
 
 namespace tenon::memory {
 
-RawMemory* host_memory();
-RawMemory* exact_host_memory();
+TENON_API RawMemory* host_memory();
+TENON_API RawMemory* exact_host_memory();
 
 }  // namespace tenon::memory

@@ -83,8 +83,9 @@ TEST_CASE("allocator: the table of size classes") {
       {MiB + 1, MiB + 512, 20 * MiB},
       {4 * MiB, 4 * MiB, 20 * MiB},
       {10 * MiB, 10 * MiB, 20 * MiB},
-      {10 * MiB + 1, 12 * MiB, 12 * MiB},  // the rest, 1 MiB or less or exactly 2 MiB - 512, see below
-      {33 * MiB, 33 * MiB + MiB, 34 * MiB},
+      {10 * MiB + 1, 10 * MiB + 512, 12 * MiB},
+      {11 * MiB, 12 * MiB, 12 * MiB},  // a rest of 1 MiB or less stays with a large block
+      {33 * MiB + 1, 34 * MiB, 34 * MiB},
       {100 * MiB, 100 * MiB, 100 * MiB},
   };
   for (const Row& row : rows) {
@@ -92,13 +93,7 @@ TEST_CASE("allocator: the table of size classes") {
     FakeMemory fake(GiB);
     CachingAllocator allocator(kDevice, &fake);
     Block* block = allocator.allocate(row.bytes, FakeStreams::instance().stream(0));
-    // A rest of more than 1 MiB is split off in the large pool, a smaller one stays with the block.
-    const int64_t rounded = (row.bytes + 511) / 512 * 512;
-    const int64_t rest = row.segment - rounded;
-    const bool small = rounded <= MiB;
-    const int64_t expected = small || rest > MiB ? rounded : row.segment;
-    CHECK(block->size == expected);
-    if (row.bytes != 10 * MiB + 1) CHECK(block->size == row.block);
+    CHECK(block->size == row.block);
     CHECK(allocator.stats().reserved == row.segment);
     CHECK(reinterpret_cast<uintptr_t>(block->ptr) % 64 == 0);
     CHECK(broken(allocator, fake) == "");
