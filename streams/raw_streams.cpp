@@ -37,7 +37,7 @@ constinit std::atomic<bool> cuda_used{false}, forked{false};
 
 // ---- loading libtenon_cuda ----
 
-constexpr const char* kCudaLibraries[] = {"libtenon_cuda.so", "libtenon_cuda.so.0"};
+[[maybe_unused]] constexpr const char* kCudaLibraries[] = {"libtenon_cuda.so", "libtenon_cuda.so.0"};
 
 struct Loader {
   std::recursive_mutex mutex;  // the library's initialisers may ask again
@@ -49,7 +49,7 @@ Loader& loader() {
   return *instance;
 }
 
-std::string library_folder() {
+[[maybe_unused]] std::string library_folder() {
   Dl_info info{};
   if (!dladdr(static_cast<const void*>(&registered), &info) || !info.dli_fname) return {};
   const std::string path = info.dli_fname;
@@ -62,6 +62,10 @@ void load_cuda_library() {
   std::lock_guard lock(l.mutex);
   if (l.tried || registered[static_cast<int>(kCUDA)].load()) return;
   l.tried = true;
+#ifdef TENON_STATIC
+  // The kernels would be linked in; another copy of them would serve another copy of tenon.
+  l.error = "this program links tenon statically and without CUDA";
+#else
   // Beside libtenon first, then wherever the system looks. A file that is there and does not load has the better
   // reason, which is kept.
   void* library = nullptr;
@@ -80,9 +84,9 @@ void load_cuda_library() {
   if (!library) return;
   l.error.clear();
   if (!registered[static_cast<int>(kCUDA)].load()) {
-    l.error =
-        "libtenon_cuda was loaded but serves another copy of tenon; one linked statically needs tenon_cuda linked";
+    l.error = "libtenon_cuda was loaded but serves another copy of libtenon";
   }
+#endif
 }
 
 // ---- fork ----
