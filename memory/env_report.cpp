@@ -13,6 +13,7 @@
 #include <fstream>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace tenon {
 
@@ -22,7 +23,9 @@ class Report {
  public:
   void section(std::string_view name) { text_.append(text_.empty() ? "" : "\n").append(name) += '\n'; }
   void line(std::string_view name, std::string_view value) {
-    text_.append("  ").append(name).append(": ").append(value) += '\n';
+    text_.append("  ").append(name).append(": ");
+    for (const char c : value) text_.append(c == '\n' ? "\n    " : std::string_view(&c, 1));
+    text_ += '\n';
   }
   std::string take() { return std::move(text_); }
 
@@ -175,7 +178,7 @@ void report_environment(Report& r) {
        {"CUDA_VISIBLE_DEVICES", "CUDA_LAUNCH_BLOCKING", "CUDA_MODULE_LOADING", "TENON_ALLOC_CONF", "TENON_NUM_THREADS",
         "OMP_NUM_THREADS", "OPENBLAS_CORETYPE", "OPENBLAS_NUM_THREADS", "LD_LIBRARY_PATH", "NCCL_DEBUG"}) {
     const char* value = std::getenv(name);
-    r.line(name, value ? value : "not set");
+    r.line(name, !value ? "not set" : *value ? value : "empty");
   }
 }
 

@@ -17,11 +17,11 @@ namespace tenon::detail {
 
 /// TENON_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream));
 // cudaGetLastError belongs here: it must clear the error in the copy of the runtime that reported it.
-#define TENON_CUDA(call)                                                         \
-  do {                                                                           \
-    const cudaError_t tenon_cuda_error_ = (call);                                \
-    if (tenon_cuda_error_ != cudaSuccess) [[unlikely]] {                         \
-      (void)cudaGetLastError();                                                  \
-      ::tenon::detail::fail_cuda(tenon_cuda_error_, #call, __FILE__, __LINE__);  \
-    }                                                                            \
+#define TENON_CUDA(call)                                                        \
+  do {                                                                          \
+    const cudaError_t tenon_cuda_error_ = (call);                               \
+    if (tenon_cuda_error_ != cudaSuccess) [[unlikely]] {                        \
+      (void)cudaGetLastError();                                                 \
+      ::tenon::detail::fail_cuda(tenon_cuda_error_, #call, __FILE__, __LINE__); \
+    }                                                                           \
   } while (false)

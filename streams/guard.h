@@ -7,7 +7,8 @@
 
 namespace tenon {
 
-/// Makes `device` current; restores the old one. Nothing to do for the CPU and meta. Costs a driver call only when the ordinal differs.
+/// Makes `device` current; restores the old one. Costs a driver call only when the ordinal differs, and nothing
+/// for the CPU and meta.
 class TENON_API DeviceGuard {
  public:
   explicit DeviceGuard(Device device);

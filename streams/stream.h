@@ -75,7 +75,9 @@ TENON_API int device_count(DeviceType type);
 /// Waits for all streams of the device.
 TENON_API void synchronize(Device device = Device(kCUDA));
 /// How often each pool stream of `device` was handed out, by priority then position.
-struct StreamPoolStats { int64_t handouts[2][32]; };
+struct StreamPoolStats {
+  int64_t handouts[2][32];
+};
 TENON_API StreamPoolStats stream_pool_stats(Device device);
 
 }  // namespace tenon
