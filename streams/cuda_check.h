@@ -8,6 +8,7 @@
 #pragma once
 
 #include <tenon/core/error.h>
+#include <tenon/streams/devices.h>  // launch_blocking, for whoever launches
 
 #include <cuda_runtime_api.h>
 
