@@ -53,10 +53,17 @@ class TENON_API Pointwise {
   /// compute dtype, or of `key` if given; attributes follow the plan.
   template <class K, class... Attributes>
   Tensor run(DType compute, DType result, Key key, const Attributes&... attributes) {
+    return run_as<K>(call_.op, compute, result, key, attributes...);
+  }
+  /// With the kernel of another operator's cell (clamp with one bound is clamp_min).
+  template <class K, class... Attributes>
+  Tensor run_as(const OpBase& cell, DType compute, DType result, Key key, const Attributes&... attributes) {
     LoopPlan plan;
     prepare(plan, compute, result);
-    if (plan.numel != 0 && device_.type() != kMeta)
-      reinterpret_cast<K*>(call_.op.kernel(backend_, key))(plan, attributes...);
+    if (device_.type() != kMeta) {
+      auto* kernel = reinterpret_cast<K*>(cell.kernel(backend_, key));
+      if (plan.numel != 0) kernel(plan, attributes...);
+    }
     return static_cast<Tensor&&>(output_);
   }
   template <class K, class... Attributes>

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#define TENON_DEFINE_OPERATORS
+#include <tenon/ops/compare.h>
+
+namespace tenon::impl {
+namespace {
+using dispatch::Pointwise;
+
+// uint8 tensors and the number 300: the promoted dtype is uint8, but 300 wrapped to 44 would give wrong answers.
+bool representable(const Operand& o, DType t) {
+  if (o.is_tensor() || !o.number().is_integral() || !is_integral(t)) return true;
+  const int64_t v = o.number().integer();
+  switch (t) {
+    case kUInt8: return v >= 0 && v <= 255;
+    case kInt8: return v >= -128 && v <= 127;
+    case kInt16: return v >= -32768 && v <= 32767;
+    case kInt32: return v >= INT32_MIN && v <= INT32_MAX;
+    default: return true;
+  }
+}
+
+Tensor to_bool(Pointwise& p, DType compute) {
+  return p.run<void(const LoopPlan&)>(compute, kBool, dispatch::key_of(compute));
+}
+
+Tensor compare(Call& call, const Operand& self, const Operand& other, bool ordered) {
+  Pointwise p(call, self, other);
+  const DType t = p.promoted();
+  TENON_CHECK(!ordered || !is_complex(t), DtypeError, call.name(), ": complex numbers have no order");
+  return to_bool(p, representable(self, t) && representable(other, t) ? t : kInt64);
+}
+
+Tensor logical(Call& call, const Tensor& self, const Tensor& other) {
+  Pointwise p(call, self, other);
+  return to_bool(p, p.promoted());
+}
+
+}  // namespace
+
+Tensor eq(Call& call, const Operand& self, const Operand& other) { return compare(call, self, other, false); }
+Tensor ne(Call& call, const Operand& self, const Operand& other) { return compare(call, self, other, false); }
+Tensor lt(Call& call, const Operand& self, const Operand& other) { return compare(call, self, other, true); }
+Tensor le(Call& call, const Operand& self, const Operand& other) { return compare(call, self, other, true); }
+Tensor gt(Call& call, const Operand& self, const Operand& other) { return compare(call, self, other, true); }
+Tensor ge(Call& call, const Operand& self, const Operand& other) { return compare(call, self, other, true); }
+
+Tensor logical_and(Call& call, const Tensor& self, const Tensor& other) { return logical(call, self, other); }
+Tensor logical_or(Call& call, const Tensor& self, const Tensor& other) { return logical(call, self, other); }
+Tensor logical_xor(Call& call, const Tensor& self, const Tensor& other) { return logical(call, self, other); }
+
+}  // namespace tenon::impl
