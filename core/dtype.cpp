@@ -22,12 +22,16 @@ DType parse_dtype(std::string_view text) {
   TENON_CHECK(false, DtypeError, "dtype: expected a name such as float32, got \"", text, "\"");
 }
 
-DType default_dtype() { return __atomic_load_n(&default_dtype_, __ATOMIC_RELAXED); }
+DType default_dtype() {
+  DType t;
+  __atomic_load(&default_dtype_, &t, __ATOMIC_RELAXED);
+  return t;
+}
 
 void set_default_dtype(DType t) {
   TENON_CHECK(is_floating_point(t) && !is_float8(t), DtypeError,
               "set_default_dtype: expected float16, bfloat16, float32 or float64, got ", t);
-  __atomic_store_n(&default_dtype_, t, __ATOMIC_RELAXED);
+  __atomic_store(&default_dtype_, &t, __ATOMIC_RELAXED);
 }
 
 DType promote_types(DType a, DType b) {
