@@ -4,6 +4,15 @@
 
 #include <cstring>
 
+#ifndef TENON_KERNELS_CPU_CONVERT_COMMON
+#define TENON_KERNELS_CPU_CONVERT_COMMON
+namespace tenon::cpu {
+namespace {
+struct Bytes16 { uint64_t part[2]; };
+}  // namespace
+}  // namespace tenon::cpu
+#endif
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tenon/kernels/cpu/convert.cpp"
 #include <tenon/kernels/cpu/targets.h>
@@ -46,6 +55,61 @@ void float_to_bfloat16(uint16_t* to, const float* from, int64_t n) {
   }
 }
 
+#if HWY_TARGET != HWY_SCALAR
+// A square of N x N elements in N registers of 16 bytes: log2(N) rounds of interleaving register k with k + N / 2.
+template <class T, int N = 16 / sizeof(T)>
+HWY_INLINE void transpose_block(char* to, int64_t to_row, const char* from, int64_t from_column) {
+  const hn::Full128<T> d;
+  hn::Vec<decltype(d)> a[N], b[N];
+  for (int k = 0; k < N; ++k) a[k] = hn::LoadU(d, reinterpret_cast<const T*>(from + k * from_column));
+  for (int round = 1; round < N; round *= 2) {
+    for (int k = 0; k < N / 2; ++k) {
+      b[2 * k] = hn::InterleaveLower(d, a[k], a[k + N / 2]);
+      b[2 * k + 1] = hn::InterleaveUpper(d, a[k], a[k + N / 2]);
+    }
+    for (int k = 0; k < N; ++k) a[k] = b[k];
+  }
+  for (int k = 0; k < N; ++k) hn::StoreU(a[k], d, reinterpret_cast<T*>(to + k * to_row));
+}
+#endif
+
+template <class T>
+void transpose(char* to, int64_t to_row, const char* from, int64_t from_column, int64_t rows, int64_t columns) {
+  constexpr int64_t kSize = sizeof(T);
+  int64_t c = 0;
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (kSize < 16) {
+    constexpr int64_t N = 16 / kSize;
+    for (; c + N <= columns; c += N) {
+      int64_t r = 0;
+      for (; r + N <= rows; r += N)
+        transpose_block<T>(to + r * to_row + c * kSize, to_row, from + c * from_column + r * kSize, from_column);
+      for (; r < rows; ++r)
+        for (int64_t k = c; k < c + N; ++k)
+          *reinterpret_cast<T*>(to + r * to_row + k * kSize) = *reinterpret_cast<const T*>(from + k * from_column + r * kSize);
+    }
+  }
+#endif
+  for (; c < columns; ++c)
+    for (int64_t r = 0; r < rows; ++r)
+      *reinterpret_cast<T*>(to + r * to_row + c * kSize) = *reinterpret_cast<const T*>(from + c * from_column + r * kSize);
+}
+void transpose8(char* to, int64_t to_row, const char* from, int64_t from_column, int64_t rows, int64_t columns) {
+  transpose<uint8_t>(to, to_row, from, from_column, rows, columns);
+}
+void transpose16(char* to, int64_t to_row, const char* from, int64_t from_column, int64_t rows, int64_t columns) {
+  transpose<uint16_t>(to, to_row, from, from_column, rows, columns);
+}
+void transpose32(char* to, int64_t to_row, const char* from, int64_t from_column, int64_t rows, int64_t columns) {
+  transpose<uint32_t>(to, to_row, from, from_column, rows, columns);
+}
+void transpose64(char* to, int64_t to_row, const char* from, int64_t from_column, int64_t rows, int64_t columns) {
+  transpose<uint64_t>(to, to_row, from, from_column, rows, columns);
+}
+void transpose128(char* to, int64_t to_row, const char* from, int64_t from_column, int64_t rows, int64_t columns) {
+  transpose<Bytes16>(to, to_row, from, from_column, rows, columns);
+}
+
 }  // namespace tenon::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -55,6 +119,11 @@ HWY_EXPORT(float16_to_float);
 HWY_EXPORT(float_to_float16);
 HWY_EXPORT(bfloat16_to_float);
 HWY_EXPORT(float_to_bfloat16);
+HWY_EXPORT(transpose8);
+HWY_EXPORT(transpose16);
+HWY_EXPORT(transpose32);
+HWY_EXPORT(transpose64);
+HWY_EXPORT(transpose128);
 
 void half_to_float(float* to, const void* from, DType from_dtype, int64_t n) {
   const auto* bits = static_cast<const uint16_t*>(from);
@@ -80,8 +149,6 @@ int target_rank(int64_t target) {
 }
 
 namespace {
-struct Bytes16 { uint64_t part[2]; };
-
 template <class T>
 void move_as(char* to, int64_t to_stride, const char* from, int64_t from_stride, int64_t n) {
   if (from_stride == 0 && to_stride == static_cast<int64_t>(sizeof(T))) {
@@ -93,14 +160,6 @@ void move_as(char* to, int64_t to_stride, const char* from, int64_t from_stride,
   }
   for (int64_t i = 0; i < n; ++i, to += to_stride, from += from_stride)
     *reinterpret_cast<T*>(to) = *reinterpret_cast<const T*>(from);
-}
-template <class T>
-void transpose_as(char* to, int64_t to_row, const char* from, int64_t from_column, int64_t rows, int64_t columns) {
-  for (int64_t c = 0; c < columns; ++c) {
-    const T* in = reinterpret_cast<const T*>(from + c * from_column);
-    char* out = to + c * static_cast<int64_t>(sizeof(T));
-    for (int64_t r = 0; r < rows; ++r, out += to_row) *reinterpret_cast<T*>(out) = in[r];
-  }
 }
 }  // namespace
 
@@ -121,11 +180,11 @@ void move_strided(char* to, int64_t to_stride, const char* from, int64_t from_st
 void move_transposed(char* to, int64_t to_row, const char* from, int64_t from_column, int64_t size, int64_t rows,
                      int64_t columns) {
   switch (size) {
-    case 1: return transpose_as<uint8_t>(to, to_row, from, from_column, rows, columns);
-    case 2: return transpose_as<uint16_t>(to, to_row, from, from_column, rows, columns);
-    case 4: return transpose_as<uint32_t>(to, to_row, from, from_column, rows, columns);
-    case 8: return transpose_as<uint64_t>(to, to_row, from, from_column, rows, columns);
-    default: return transpose_as<Bytes16>(to, to_row, from, from_column, rows, columns);
+    case 1: return HWY_DYNAMIC_DISPATCH(transpose8)(to, to_row, from, from_column, rows, columns);
+    case 2: return HWY_DYNAMIC_DISPATCH(transpose16)(to, to_row, from, from_column, rows, columns);
+    case 4: return HWY_DYNAMIC_DISPATCH(transpose32)(to, to_row, from, from_column, rows, columns);
+    case 8: return HWY_DYNAMIC_DISPATCH(transpose64)(to, to_row, from, from_column, rows, columns);
+    default: return HWY_DYNAMIC_DISPATCH(transpose128)(to, to_row, from, from_column, rows, columns);
   }
 }
 }  // namespace tenon::cpu

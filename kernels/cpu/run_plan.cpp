@@ -5,8 +5,8 @@
 // Any other (broadcast along the inner dimension, a number, strided, or a 16-bit float) goes through a block of
 // a few KiB that stays in the first-level cache, filled before the body runs and, for an output, stored after it.
 // Note [Three walks]. Rows: the inner dimension in pieces, the usual case. Tiles: an input that is dense along the
-// second dimension instead of the first (a transposed one) is fetched 16 rows at a time, so that every cache line
-// read is used whole. Short rows: many rows are gathered into one block, because a body call per row of three
+// second dimension instead of the first (a transposed one) is fetched in tiles of many rows, so that the cache
+// lines read are used whole. Short rows: many rows are gathered into one block, because a body call per row of three
 // elements would be all overhead.
 #include <tenon/kernels/cpu/convert.h>
 #include <tenon/kernels/cpu/run_plan.h>
@@ -15,18 +15,24 @@ namespace tenon::cpu {
 namespace {
 
 constexpr int kOperands = LoopPlan::kMaxOperands;
-constexpr int64_t kBlockBytes = 8192;
-constexpr int64_t kTileRows = 16;
+constexpr int64_t kBlockBytes = 2048;
+constexpr int64_t kTileBytes = 16384;
+constexpr int64_t kTileLine = 256;  // bytes read at once from a transposed operand: fewer waste the memory's pages
+constexpr int kTileOperands = 3;
 constexpr int64_t kShortRow = 32;
 constexpr int64_t kUnit = 256;  // elements; threads split at multiples, so that vectors stay aligned
+
+struct Width16 { uint64_t part[2]; };
 
 struct Layout {  // what is the same for all threads of one call
   const LoopPlan& plan;
   const RunBody& body;
   int64_t block;                 // elements
+  int64_t tile_rows, tile_columns;
   int64_t item[kOperands];       // bytes in the plan's array
   int64_t own[kOperands];        // bytes in the body's array
   bool converts[kOperands];
+  bool linear[kOperands];        // dense in the order of the plan
   bool passes[kOperands];        // the inner dimension is what the body wants
   bool all_pass;
   bool tiles;
@@ -44,10 +50,14 @@ struct Layout {  // what is the same for all threads of one call
                   "elementwise: operand ", i, ": expected ", b.dtype[i], ", got ", p.dtype[i]);
       passes[i] = !converts[i] && p.strides[i][0] == item[i];
       all_pass = all_pass && passes[i];
+      linear[i] = true;
+      for (int64_t d = 0, step = item[i]; d < p.ndim; step *= p.shape[d++]) linear[i] = linear[i] && p.strides[i][d] == step;
       tiles = tiles || (p.ndim >= 2 && transposed(i));
     }
     block = kBlockBytes / widest;
-    tiles = tiles && p.shape[0] >= kShortRow && p.shape[1] >= kTileRows;
+    tile_rows = kTileLine / widest;
+    tile_columns = kTileBytes / (tile_rows * widest);
+    tiles = tiles && p.shape[0] >= kShortRow && p.shape[1] >= 8;
   }
   bool transposed(int i) const {
     return i >= plan.outputs && !converts[i] && plan.strides[i][1] == item[i] &&
@@ -77,52 +87,46 @@ class Walker {
   }
 
   void short_rows(int64_t begin, int64_t end) {
-    start(begin);
     while (begin < end) {
       const int64_t n = end - begin < l_.block ? end - begin : l_.block;
-      save(saved_index_, index_, p_.ndim);
-      save(saved_at_, at_, p_.operands);
       char* data[kOperands];
-      for (int i = 0; i < p_.operands; ++i) data[i] = l_.converts[i] ? narrow_[i] : block_[i];
-      pieces(n, [&](int64_t done, int64_t m) {
-        for (int i = p_.outputs; i < p_.operands; ++i)
-          move_strided(data[i] + done * l_.item[i], l_.item[i], at_[i], p_.strides[i][0], l_.item[i], m);
-      });
-      for (int i = p_.outputs; i < p_.operands; ++i)
-        if (l_.converts[i]) half_to_float(reinterpret_cast<float*>(block_[i]), narrow_[i], p_.dtype[i], n);
-      char* blocks[kOperands];
-      for (int i = 0; i < p_.operands; ++i) blocks[i] = block_[i];
-      l_.body.run(l_.body.f, blocks, n);
-      for (int i = 0; i < p_.outputs; ++i)
-        if (l_.converts[i]) float_to_half(narrow_[i], p_.dtype[i], reinterpret_cast<const float*>(block_[i]), n);
-      save(index_, saved_index_, p_.ndim);
-      save(at_, saved_at_, p_.operands);
-      pieces(n, [&](int64_t done, int64_t m) {
-        for (int i = 0; i < p_.outputs; ++i)
-          move_strided(at_[i], p_.strides[i][0], data[i] + done * l_.item[i], l_.item[i], l_.item[i], m);
-      });
+      for (int i = 0; i < p_.operands; ++i) {
+        data[i] = l_.linear[i] && !l_.converts[i] ? p_.data[i] + begin * l_.item[i] : block_[i];
+        if (i < p_.outputs || data[i] != block_[i]) continue;
+        char* dense = l_.linear[i] ? p_.data[i] + begin * l_.item[i] : l_.converts[i] ? narrow_[i] : block_[i];
+        if (!l_.linear[i]) spread<false>(i, dense, begin, n);
+        if (l_.converts[i]) half_to_float(reinterpret_cast<float*>(block_[i]), dense, p_.dtype[i], n);
+      }
+      l_.body.run(l_.body.f, data, n);
+      for (int i = 0; i < p_.outputs; ++i) {
+        if (data[i] != block_[i]) continue;
+        char* dense = l_.linear[i] ? p_.data[i] + begin * l_.item[i] : l_.converts[i] ? narrow_[i] : block_[i];
+        if (l_.converts[i]) float_to_half(dense, p_.dtype[i], reinterpret_cast<const float*>(block_[i]), n);
+        if (!l_.linear[i]) spread<true>(i, dense, begin, n);
+      }
       begin += n;
     }
   }
 
-  // One plane of dimensions 0 and 1, rows [first, last) of dimension 1.
-  void tile_rows(char* const* plane, int64_t first, int64_t last) {
-    const int64_t columns = l_.block / kTileRows;
-    for (int64_t r = first; r < last; r += kTileRows) {
-      const int64_t rows = last - r < kTileRows ? last - r : kTileRows;
-      for (int64_t c = 0; c < p_.shape[0]; c += columns) {
-        const int64_t n = p_.shape[0] - c < columns ? p_.shape[0] - c : columns;
-        for (int i = p_.outputs; i < p_.operands; ++i)
-          if (l_.transposed(i))
-            move_transposed(block_[i], columns * l_.item[i],
-                            plane[i] + r * l_.item[i] + c * p_.strides[i][0], p_.strides[i][0], l_.item[i], rows, n);
-        for (int64_t k = 0; k < rows; ++k) {
-          char* at[kOperands];
-          for (int i = 0; i < p_.operands; ++i)
-            at[i] = l_.transposed(i) ? block_[i] + k * columns * l_.item[i]
-                                     : plane[i] + (r + k) * p_.strides[i][1] + c * p_.strides[i][0];
-          row(at, n, true);
-        }
+  // Rows [first, last) of one plane of dimensions 0 and 1; no more than tile_rows.
+  void tile_band(char* const* plane, int64_t first, int64_t last) {
+    const int64_t columns = l_.tile_columns, rows = last - first;
+    for (int64_t c = 0; c < p_.shape[0]; c += columns) {
+      const int64_t n = p_.shape[0] - c < columns ? p_.shape[0] - c : columns;
+      const char* tile_of[kOperands] = {};
+      int tiles = 0;
+      for (int i = p_.outputs; i < p_.operands && tiles < kTileOperands; ++i) {
+        if (!l_.transposed(i)) continue;
+        move_transposed(tile_[tiles], columns * l_.item[i], plane[i] + first * l_.item[i] + c * p_.strides[i][0],
+                        p_.strides[i][0], l_.item[i], rows, n);
+        tile_of[i] = tile_[tiles++];
+      }
+      for (int64_t k = 0; k < rows; ++k) {
+        char* at[kOperands];
+        for (int i = 0; i < p_.operands; ++i)
+          at[i] = tile_of[i] ? const_cast<char*>(tile_of[i]) + k * columns * l_.item[i]
+                             : plane[i] + (first + k) * p_.strides[i][1] + c * p_.strides[i][0];
+        row(at, n, tile_of);
       }
     }
   }
@@ -138,11 +142,6 @@ class Walker {
   }
 
  private:
-  template <class T>
-  static void save(T* to, const T* from, int n) {
-    for (int i = 0; i < n; ++i) to[i] = from[i];
-  }
-
   void start(int64_t position) {
     for (int i = 0; i < p_.operands; ++i) at_[i] = p_.data[i];
     for (int d = 0; d < p_.ndim; ++d) {
@@ -163,28 +162,57 @@ class Walker {
     }
   }
 
-  template <class F>
-  void pieces(int64_t n, F&& f) {
-    for (int64_t done = 0; done < n;) {
-      int64_t m = p_.shape[0] - index_[0];
-      if (m > n - done) m = n - done;
-      f(done, m);
-      done += m;
-      advance(m);
+  // Moves n elements from position `begin` on between operand i and a dense array.
+  template <bool kToOperand>
+  void spread(int i, char* dense, int64_t begin, int64_t n) {
+    switch (l_.item[i]) {
+      case 1: return spread_as<kToOperand, uint8_t>(i, dense, begin, n);
+      case 2: return spread_as<kToOperand, uint16_t>(i, dense, begin, n);
+      case 4: return spread_as<kToOperand, uint32_t>(i, dense, begin, n);
+      case 8: return spread_as<kToOperand, uint64_t>(i, dense, begin, n);
+      default: return spread_as<kToOperand, Width16>(i, dense, begin, n);
+    }
+  }
+  template <bool kToOperand, class T>
+  void spread_as(int i, char* dense, int64_t begin, int64_t n) {
+    const int64_t* strides = p_.strides[i];
+    int64_t index[kMaxDims], position = begin;
+    char* at = p_.data[i];
+    for (int d = 0; d < p_.ndim; ++d) {
+      index[d] = position % p_.shape[d];
+      position /= p_.shape[d];
+      at += index[d] * strides[d];
+    }
+    T* flat = reinterpret_cast<T*>(dense);
+    const int64_t width = p_.shape[0], step = strides[0], back = strides[1] - width * step;
+    for (T* const last = flat + n; flat < last;) {
+      const int64_t m = width - index[0] < last - flat ? width - index[0] : last - flat;
+      for (int64_t k = 0; k < m; ++k, at += step)
+        kToOperand ? void(*reinterpret_cast<T*>(at) = *flat++) : void(*flat++ = *reinterpret_cast<const T*>(at));
+      index[0] += m;
+      if (index[0] < width) return;
+      index[0] = 0;
+      at += back;
+      ++index[1];
+      for (int d = 1; index[d] == p_.shape[d] && d + 1 < p_.ndim; ++d) {
+        index[d] = 0;
+        ++index[d + 1];
+        at += strides[d + 1] - p_.shape[d] * strides[d];
+      }
     }
   }
 
-  // n elements along dimension 0. `tiled`: transposed operands already lie in their blocks.
-  void row(char* const* at, int64_t n, bool tiled = false) {
+  // n elements along dimension 0. tile_of[i]: operand i lies dense in a tile already.
+  void row(char* const* at, int64_t n, const char* const* tile_of = nullptr) {
     if (l_.all_pass) return l_.body.run(l_.body.f, at, n);
     for (int64_t done = 0; done < n; done += l_.block) {
       const int64_t m = n - done < l_.block ? n - done : l_.block;
       char* data[kOperands];
       for (int i = 0; i < p_.operands; ++i) {
-        const bool in_block = tiled && l_.transposed(i);
-        char* source = at[i] + done * (in_block ? l_.item[i] : p_.strides[i][0]);
-        data[i] = l_.passes[i] || in_block ? source : block_[i];
-        if (i >= p_.outputs && data[i] == block_[i] && !in_block) fetch(i, source, m);
+        const bool dense = l_.passes[i] || (tile_of && tile_of[i]);
+        char* source = at[i] + done * (dense ? l_.item[i] : p_.strides[i][0]);
+        data[i] = dense ? source : block_[i];
+        if (!dense && i >= p_.outputs) fetch(i, source, m);
       }
       l_.body.run(l_.body.f, data, m);
       for (int i = 0; i < p_.outputs; ++i)
@@ -226,12 +254,11 @@ class Walker {
   const Layout& l_;
   const LoopPlan& p_;
   char* at_[kOperands];
-  char* saved_at_[kOperands];
   int64_t index_[kMaxDims];
-  int64_t saved_index_[kMaxDims];
   const char* repeated_[kOperands] = {};
   int64_t repeated_count_[kOperands];
   alignas(64) char block_[kOperands][kBlockBytes];
+  alignas(64) char tile_[kTileOperands][kTileBytes];
   alignas(64) char narrow_[kOperands][kBlockBytes / 2];  // 16-bit floats on their way
 };
 
@@ -251,16 +278,17 @@ void run_plan(const LoopPlan& plan, const RunBody& body) {
   if (plan.shape[0] < kShortRow) return split([](Walker& w, int64_t b, int64_t e) { w.short_rows(b, e); });
   if (!layout.tiles) return split([](Walker& w, int64_t b, int64_t e) { w.rows(b, e); });
 
-  const int64_t bands = (plan.shape[1] + kTileRows - 1) / kTileRows;  // of one plane
+  const int64_t tile_rows = layout.tile_rows;
+  const int64_t bands = (plan.shape[1] + tile_rows - 1) / tile_rows;  // of one plane
   const int64_t planes = plan.numel / (plan.shape[0] * plan.shape[1]);
-  const int64_t grain = body.grain / (kTileRows * plan.shape[0]);
+  const int64_t grain = body.grain / (tile_rows * plan.shape[0]);
   parallel_for(0, bands * planes, grain > 0 ? grain : 1, [&](int64_t b, int64_t e) {
     Walker walker(layout);
     for (int64_t band = b; band < e; ++band) {
       char* at[kOperands];
       walker.plane_at(band / bands, at);
-      const int64_t first = band % bands * kTileRows;
-      walker.tile_rows(at, first, first + kTileRows < plan.shape[1] ? first + kTileRows : plan.shape[1]);
+      const int64_t first = band % bands * tile_rows;
+      walker.tile_band(at, first, first + tile_rows < plan.shape[1] ? first + tile_rows : plan.shape[1]);
     }
   });
 }
