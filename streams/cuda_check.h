@@ -1,20 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// TENON_CUDA: checks a call of the CUDA runtime. For sources only, as it needs CUDA's headers.
-//
-// Note [CUDA errors]. The text has the operator, the call, the error, the place and the device, and in its third
-// line what to do about it where that is known. Missing machine code becomes ArchError, trouble with a capture
-// CaptureError, a missing device, a fork or a call from a host callback DeviceError, everything else CudaError.
-// Running out of memory is decided by the allocator, which asks for cudaErrorMemoryAllocation itself.
+// TENON_CUDA: checks a call of the CUDA runtime. For sources only, as it needs CUDA's headers. What it throws:
+// Note [CUDA errors] in streams/failure.h.
 #pragma once
 
 #include <tenon/core/error.h>
 #include <tenon/streams/devices.h>  // launch_blocking, for whoever launches
+#include <tenon/streams/failure.h>
 
 #include <cuda_runtime_api.h>
-
-namespace tenon::detail {
-[[noreturn, gnu::cold]] TENON_API void fail_cuda(cudaError_t error, const char* call, const char* file, int line);
-}
 
 /// TENON_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream));
 // cudaGetLastError belongs here: it must clear the error in the copy of the runtime that reported it.

@@ -118,6 +118,10 @@ class CudaStreams final : public RawStreams {
     return version;
   }
   const char* arch_list() override { return TENON_CUDA_ARCH_LIST; }
+  void describe_error(int code, const char*& name, const char*& text) override {
+    name = cudaGetErrorName(static_cast<cudaError_t>(code));
+    text = cudaGetErrorString(static_cast<cudaError_t>(code));
+  }
   void check_device(int device) override {
     cuda::DeviceProperties p;
     device_properties(device, p);

@@ -21,6 +21,7 @@ void RawStreams::memory_info(int, int64_t& free, int64_t& total) { free = total 
 int RawStreams::runtime_version() { return 0; }
 int RawStreams::driver_version() { return 0; }
 const char* RawStreams::arch_list() { return ""; }
+void RawStreams::describe_error(int, const char*&, const char*&) {}
 void RawStreams::check_device(int) {}
 
 using detail::runs_inline;

@@ -56,6 +56,8 @@ class TENON_API RawStreams {
   virtual int driver_version();
   /// The architectures machine code was built for, as CMake spells them: "75-real;90".
   virtual const char* arch_list();
+  /// Name and text of one of the device's own error codes; leaves them when it does not know the code.
+  virtual void describe_error(int code, const char*& name, const char*& text);
   /// Called once per ordinal, before its first use: throws ArchError when no kernel can run there.
   virtual void check_device(int device);
 };

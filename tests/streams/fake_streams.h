@@ -161,13 +161,15 @@ class FakeStreams : public RawStreams {
   static inline thread_local int current_ = 0;
 };
 
-/// Makes a FakeStreams the simulated device for a scope.
-struct FakeDevice {
-  FakeStreams raw;
+/// Puts a FakeStreams in the place of a device type for a scope.
+template <class Raw = FakeStreams, DeviceType kType = kSim>
+struct FakeDeviceOf {
+  Raw raw;
   RawStreams* previous;
-  FakeDevice() : previous(detail::exchange_raw_streams(kSim, &raw)) { raw.set_device(0), raw.set_devices = 0; }
-  ~FakeDevice() { detail::exchange_raw_streams(kSim, previous); }
-  FakeStreams* operator->() { return &raw; }
+  FakeDeviceOf() : previous(detail::exchange_raw_streams(kType, &raw)) { raw.set_device(0), raw.set_devices = 0; }
+  ~FakeDeviceOf() { detail::exchange_raw_streams(kType, previous); }
+  Raw* operator->() { return &raw; }
 };
+using FakeDevice = FakeDeviceOf<>;
 
 }  // namespace tenon::testing

@@ -2,16 +2,10 @@
 // Whether GPU tests can run here.
 #include "tests/support/catch.h"
 
-#include <tenon/streams/raw_streams.h>
+#include <tenon/streams/availability.h>
 
 namespace tenon::testing {
 
-bool cuda_available() {
-  static const bool available = [] {
-    RawStreams* streams = find_raw_streams(kCUDA);
-    return streams != nullptr && streams->device_count() > 0;
-  }();
-  return available;
-}
+bool cuda_available() { return cuda::is_available(); }
 
 }  // namespace tenon::testing
