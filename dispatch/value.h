@@ -103,9 +103,9 @@ struct Unboxed {
 };
 template <class T>
 struct Unboxed<std::optional<T>> {
-  explicit Unboxed(const Value& v) { if (!v.is_none()) value = unbox<T>(v); }
-  std::optional<T> get() const { return value; }
-  std::optional<T> value;
+  explicit Unboxed(const Value& v) : value(v) {}
+  std::optional<T> get() const { return value.is_none() ? std::optional<T>() : std::optional<T>(unbox<T>(value)); }
+  const Value& value;
 };
 template <>
 struct Unboxed<const std::optional<Scalar>&> {

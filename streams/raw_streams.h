@@ -45,6 +45,9 @@ class TENON_API RawStreams {
   virtual double elapsed_ms(int device, void* start, void* end) = 0;
   /// Runs `f` on a host thread when the stream gets there.
   virtual void host_callback(int device, void* stream, Function<void()> f) = 0;
+  /// Queues a copy of bytes between any two places the device type can address, host memory included. Pageable host
+  /// memory may be staged before the call returns.
+  virtual void copy(int device, void* stream, void* to, const void* from, int64_t bytes) = 0;
   /// True while a graph is captured on that stream: events and synchronisation are restricted then.
   virtual bool is_capturing(int device, void* stream) = 0;
 

@@ -3,6 +3,7 @@
 // order that a real device might. It stands in for the simulated device while a FakeDevice lives.
 #pragma once
 
+#include <cstring>
 #include <tenon/streams/guard.h>
 #include <tenon/streams/raw_streams.h>
 
@@ -119,6 +120,9 @@ class FakeStreams : public RawStreams {
   void host_callback(int device, void* stream, Function<void()> f) override {
     auto shared = std::make_shared<Function<void()>>(std::move(f));
     push(device, stream, [shared] { (*shared)(); });
+  }
+  void copy(int, void*, void* to, const void* from, int64_t bytes) override {
+    std::memcpy(to, from, static_cast<std::size_t>(bytes));
   }
   bool is_capturing(int, void*) override { return capturing; }
 

@@ -5,6 +5,7 @@
 // complete once finish() has been called on that stream.
 #pragma once
 
+#include <cstring>
 #include <tenon/memory/raw_memory.h>
 #include <tenon/streams/raw_streams.h>
 #include <tenon/streams/stream.h>
@@ -179,6 +180,9 @@ class FakeStreams final : public RawStreams {
   }
   double elapsed_ms(int, void*, void*) override { return 0; }
   void host_callback(int, void*, Function<void()> f) override { f(); }
+  void copy(int, void*, void* to, const void* from, int64_t bytes) override {
+    std::memcpy(to, from, static_cast<std::size_t>(bytes));
+  }
   bool is_capturing(int, void*) override { return false; }
 
  private:
