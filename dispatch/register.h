@@ -106,5 +106,5 @@ using dispatch::Widths;
 #define TENON_REGISTER_KERNEL_NAMED_(handle, backend, types, function, rank, id)                                       \
   static const auto tenon_entries_##id = ::tenon::dispatch::keyed_entries<std::remove_cvref_t<decltype(handle)>>(      \
       types{}, [](auto tag) { return &function<typename decltype(tag)::type>; }, __FILE__, __LINE__, rank);            \
-  static const ::tenon::dispatch::KernelRegistrar tenon_kernels_##id(handle, ::tenon::dispatch::Backend::backend,      \
+  static const ::tenon::dispatch::KernelRegistrar tenon_kernels_##id(handle, ::tenon::Backend::backend,      \
                                                                      tenon_entries_##id.items, types::size)
