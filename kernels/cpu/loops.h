@@ -92,11 +92,7 @@ struct ScalarLoop {
 
 template <class F, class R, class... A>
 void elementwise_as(const LoopPlan& plan, const F& f, int64_t grain, R (F::*)(A...) const) {
-  const RunBody body = ScalarLoop<F, R, std::remove_cvref_t<A>...>::body(f, grain);
-  if (runs_directly(plan, body, sizeof...(A) + (is_pair_v<R> ? 2 : 1))) [[likely]]
-    body.run(&f, plan.data, plan.numel);
-  else
-    run_plan(plan, body);
+  run_body(plan, ScalarLoop<F, R, std::remove_cvref_t<A>...>::body(f, grain), sizeof...(A) + (is_pair_v<R> ? 2 : 1));
 }
 
 /// Runs the scalar lambda f over the plan's elements. `grain`: elements below which one thread does it all.
@@ -146,11 +142,7 @@ void elementwise(const LoopPlan& plan, const F& f, int64_t grain = kGrain) {
   using V = hn::Vec<D>;
   constexpr int kInputs = std::is_invocable_v<F, D, V> ? 1 : std::is_invocable_v<F, D, V, V> ? 2 : 3;
   constexpr DType t = dtype_of<C>();
-  const RunBody body{&run_vector_body<F, C, kInputs>, &f, {t, t, t, t}, grain};
-  if (runs_directly(plan, body, kInputs + 1)) [[likely]]
-    body.run(&f, plan.data, plan.numel);
-  else
-    run_plan(plan, body);
+  run_body(plan, {&run_vector_body<F, C, kInputs>, &f, {t, t, t, t}, grain}, kInputs + 1);
 }
 #endif
 

@@ -41,5 +41,12 @@ inline bool runs_directly(const LoopPlan& plan, const RunBody& body, int operand
     if (plan.dtype[i] != body.dtype[i] || (plan.strides[i][0] == 0 && plan.numel != 1)) return false;
   return true;
 }
+/// One plan through one body; `operands` is how many the body has.
+inline void run_body(const LoopPlan& plan, const RunBody& body, int operands) {
+  if (runs_directly(plan, body, operands)) [[likely]]
+    body.run(body.f, plan.data, plan.numel);
+  else
+    run_plan(plan, body);
+}
 
 }  // namespace tenon::cpu
