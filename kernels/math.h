@@ -20,7 +20,7 @@ namespace tenon::math {
   TENON_HOST_DEVICE inline float name(float x, float y) { return ::name##f(x, y); }       \
   TENON_HOST_DEVICE inline double name(double x, double y) { return ::name(x, y); }
 TENON_MATH_1(exp) TENON_MATH_1(expm1) TENON_MATH_1(log) TENON_MATH_1(log1p) TENON_MATH_1(sqrt) TENON_MATH_1(tanh)
-TENON_MATH_1(sinh) TENON_MATH_1(sin) TENON_MATH_1(cos) TENON_MATH_1(tan) TENON_MATH_1(erf) TENON_MATH_1(floor)
+TENON_MATH_1(sinh) TENON_MATH_1(sin) TENON_MATH_1(cos) TENON_MATH_1(tan) TENON_MATH_1(erf) TENON_MATH_1(floor) TENON_MATH_1(trunc)
 TENON_MATH_1(fabs) TENON_MATH_2(hypot) TENON_MATH_2(atan2) TENON_MATH_2(pow) TENON_MATH_2(fmod) TENON_MATH_2(copysign)
 #undef TENON_MATH_1
 #undef TENON_MATH_2
@@ -137,6 +137,19 @@ template <class T>
 TENON_HOST_DEVICE inline T gelu_tanh(T x) {
   const T inner = T(0.79788456080286536) * (x + T(0.044715) * x * x * x);
   return x / 2 * (1 + tanh(inner));
+}
+
+/// Derivatives: Phi(x) + x phi(x), and that of the form with tanh.
+template <class T>
+TENON_HOST_DEVICE inline T gelu_derivative(T x) {
+  const T phi = T(0.39894228040143268) * exp(x * x / -2);
+  return (1 + erf(x * T(0.70710678118654752))) / 2 + x * phi;
+}
+template <class T>
+TENON_HOST_DEVICE inline T gelu_tanh_derivative(T x) {
+  const T k = T(0.79788456080286536), c = T(0.044715);
+  const T t = tanh(k * (x + c * x * x * x));
+  return (1 + t) / 2 + x / 2 * (1 - t * t) * k * (1 + 3 * c * x * x);
 }
 
 /// Whole powers in T's own arithmetic (wrapping). A negative exponent gives 0 but for bases 1 and -1.

@@ -5,25 +5,12 @@
 #pragma once
 
 #include <tenon/core/error.h>
-#if __has_include(<tenon/streams/cuda_check.h>)
 #include <tenon/streams/cuda_check.h>
-#endif
 #include <tenon/streams/stream.h>
 
 #include <cuda_runtime.h>
 
 #include <type_traits>
-
-#if !defined(TENON_CUDA)
-#define TENON_CUDA(call)                                                                                   \
-  do {                                                                                                     \
-    if (const cudaError_t e = (call); e != cudaSuccess) [[unlikely]]                                       \
-      ::tenon::detail::fail<::tenon::CudaError>(#call, ": ", cudaGetErrorString(e), " (", __FILE__, ":", __LINE__, ")"); \
-  } while (false)
-namespace tenon::cuda {
-inline bool launch_blocking() { return false; }
-}  // namespace tenon::cuda
-#endif
 
 namespace tenon::cuda {
 

@@ -65,6 +65,13 @@ struct Callable<R (C::*)(As...) const> {
   using type = R(std::remove_cvref_t<As>...);
 };
 
+// Elements per vector: 16 bytes of the widest operand, or fewer for long functions, which say so by kWidth.
+template <class F, int Widest>
+constexpr int width() {
+  if constexpr (requires { F::kWidth; }) return F::kWidth < 16 / Widest ? F::kWidth : 16 / Widest;
+  return 16 / Widest;
+}
+
 // W * U elements a thread: enough loads in flight, without unrolling a function more than 16 times.
 template <class F, int W, int Inputs>
 constexpr int unroll() {
@@ -236,7 +243,7 @@ struct Elementwise<R(As...)> {
       for (const std::size_t s : list) most = s > most ? s : most;
       return static_cast<int>(most);
     }(sizes);
-    constexpr int W = 16 / widest;
+    constexpr int W = width<F, widest>();
     static_assert(N <= 5, "elementwise: at most three inputs and two outputs");
     TENON_ASSERT(plan.operands == N && plan.outputs == Outputs<R>::count);
     for_each_32bit(plan, [&](const LoopRange& range) {
@@ -260,7 +267,8 @@ void elementwise(const LoopPlan& plan, const F& f) {
   detail::Elementwise<Signature>::run(plan, f);
 }
 
-/// Applies f to every element. The plan's operands must have f's types: outputs first, then inputs.
+/// Applies f to every element. Long functions may limit the code made of them: `static constexpr int kWidth` (elements
+/// per vector) and `kUnroll` (vectors per thread) as members of f. The plan's operands must have f's types: outputs first, then inputs.
 template <class F>
 void elementwise(const LoopPlan& plan, const F& f) {
   detail::Elementwise<typename detail::Callable<F>::type>::run(plan, f);

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// div in its three roundings, and pow: functions too long to unroll much.
+#include <tenon/kernels/cuda/loops.cuh>
+#include <tenon/kernels/cuda/scalar.cuh>
+#include <tenon/kernels/math.h>
+#include <tenon/ops/binary.h>
+
+namespace tenon {
+namespace {
+
+using RealsAndComplexes = Join<Numbers, Complexes>;
+
+template <class T>
+struct Divide {
+  static constexpr int kUnroll = is_complex_v<T> ? 1 : 2;
+  __device__ T operator()(T a, T b) const { return static_cast<T>(a / b); }
+};
+template <class T>
+struct DivideRounded {
+  static constexpr int kUnroll = 1, kWidth = 4;
+  bool down;  // to minus infinity, else to zero
+  __device__ T operator()(T a, T b) const {
+    using C = cuda::compute_t<T>;
+    if constexpr (std::is_integral_v<C>) {
+      return down ? math::floor_divide(a, b) : math::trunc_divide(a, b);
+    } else {
+      const C x = a, y = b;
+      return static_cast<T>(down ? math::floor_divide<C>(x, y) : math::trunc(x / y));
+    }
+  }
+};
+template <class T>
+void div_cuda(const LoopPlan& plan, const Rounding& rounding) {
+  if constexpr (!std::is_integral_v<T>) {
+    if (rounding == Rounding::none) return cuda::elementwise(plan, Divide<T>{});
+  }
+  if constexpr (!is_complex_v<T>) cuda::elementwise(plan, DivideRounded<T>{rounding == Rounding::floor});
+}
+
+template <class T>
+struct Pow {
+  static constexpr int kUnroll = 1, kWidth = is_complex_v<T> ? 1 : 4;
+  __device__ T operator()(T a, T b) const {
+    if constexpr (std::is_integral_v<T>) return math::integer_pow(a, b);
+    else if constexpr (is_complex_v<T>) return math::pow(a, b);
+    else return static_cast<T>(math::pow(static_cast<cuda::compute_t<T>>(a), static_cast<cuda::compute_t<T>>(b)));
+  }
+};
+template <class T>
+void pow_cuda(const LoopPlan& plan) { cuda::elementwise(plan, Pow<T>{}); }
+
+TENON_REGISTER_KERNEL(op::div, cuda, RealsAndComplexes, div_cuda);
+TENON_REGISTER_KERNEL(op::pow, cuda, RealsAndComplexes, pow_cuda);
+
+}  // namespace
+}  // namespace tenon
