@@ -121,9 +121,9 @@ void report_cuda(Report& r) {
   for (int i = 0; i < count; ++i) {
     const cuda::DeviceProperties p = cuda::device_properties(i);
     r.line("cuda:" + std::to_string(i),
-           detail::concat(p.name, ", compute capability ", p.major, ".", p.minor, ", ", p.multiprocessors,
-                          " multiprocessors, ", mib(p.memory), ", L2 ", mib(p.l2_cache), ", shared memory ",
-                          p.shared_memory_per_block >> 10, " KiB a block",
+           detail::concat(p.name, " at ", p.pci_bus_id, ", compute capability ", p.major, ".", p.minor, ", ",
+                          p.multiprocessors, " multiprocessors, ", mib(p.memory), ", L2 ", mib(p.l2_cache),
+                          ", shared memory ", p.shared_memory_per_block >> 10, " KiB a block",
                           cuda::arch_list_covers(probe.arch_list, p.major, p.minor) ? "" : " (no code for it)"));
   }
 }

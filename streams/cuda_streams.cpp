@@ -8,6 +8,10 @@
 #include <mutex>
 #include <utility>
 
+#if CUDART_VERSION < 13000
+#error "tenon needs CUDA Toolkit 13 or newer"
+#endif
+
 // Defined by the build: the architectures in this library, as in "75-real;90".
 #ifndef TENON_CUDA_ARCH_LIST
 #define TENON_CUDA_ARCH_LIST ""
@@ -144,6 +148,9 @@ class CudaStreams final : public RawStreams {
     TENON_CUDA(cudaGetDeviceProperties(&all, device));
     cuda::DeviceProperties p;
     p.name = all.name;
+    char bus[32] = "";
+    TENON_CUDA(cudaDeviceGetPCIBusId(bus, sizeof bus, device));
+    p.pci_bus_id = bus;
     p.major = all.major;
     p.minor = all.minor;
     p.multiprocessors = all.multiProcessorCount;

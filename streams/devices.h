@@ -15,6 +15,7 @@ namespace tenon::cuda {
 
 struct DeviceProperties {
   std::string name;
+  std::string pci_bus_id;    ///< "0000:3b:00.0": which card of the machine an ordinal is
   int major = 0, minor = 0;  ///< compute capability
   int multiprocessors = 0;
   int warp_size = 0;

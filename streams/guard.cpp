@@ -7,11 +7,12 @@ namespace tenon {
 DeviceGuard::DeviceGuard(Device device) {
   if (detail::runs_inline(device.type())) return;
   previous_ = Device(device.type(), current_device(device.type()));
-  if (device.has_index()) set_current_device(device);
+  if (device.has_index() && device != previous_) set_current_device(device);
 }
 
 DeviceGuard::~DeviceGuard() {
   if (detail::runs_inline(previous_.type())) return;
+  if (detail::thread_state.device[static_cast<int>(previous_.type())] == previous_.index() + 1) return;
   try {
     set_current_device(previous_);
   } catch (...) {  // the device is failing; whoever uses it next is told by its own call

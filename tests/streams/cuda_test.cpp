@@ -223,6 +223,9 @@ TEST_CASE("device questions agree with the runtime", "[cuda][devices]") {
     CHECK(p.l2_cache == expected.l2CacheSize);
     CHECK(p.shared_memory_per_block == static_cast<int64_t>(expected.sharedMemPerBlockOptin));
     CHECK(p.warp_size == 32);
+    int same = -1;
+    TENON_CUDA(cudaDeviceGetByPCIBusId(&same, p.pci_bus_id.c_str()));
+    CHECK(same == i);
     const auto [free, total] = cuda::mem_get_info(i);
     CHECK(free > 0);
     CHECK(free <= total);
