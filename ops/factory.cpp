@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#define TENON_DEFINE_OPERATORS
+#include <tenon/ops/factory.h>
+
+#include <tenon/core/operand.h>
+#include <tenon/dispatch/make_tensor.h>
+#include <tenon/streams/stream.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace tenon {
+
+namespace detail {
+Tensor with_options(Tensor t, const TensorOptions& options) {
+  if (options.requires_grad()) t.requires_grad_();
+  return t;
+}
+}  // namespace detail
+
+namespace {
+using dispatch::make_tensor;
+
+DType or_default(OptionalDtype t) { return t.value_or(default_dtype()); }
+Device or_cpu(OptionalDevice d) { return resolve(d.value_or(Device(kCPU))); }
+DType kind_of(const Scalar& s) {
+  return s.is_floating_point() ? default_dtype() : s.is_complex() ? complex_of(default_dtype()) : s.dtype();
+}
+
+// Fresh tensors are filled below the layers: to the user they come into being with their values.
+Tensor filled(IntArrayRef size, const Scalar& value, DType t, Device device, IntArrayRef strides = {}) {
+  checked_numel(size, "full");
+  Tensor out = make_tensor(size, t, device, strides);
+  const dispatch::BelowLayersGuard below;
+  out.fill_(value);
+  return out;
+}
+
+DimVector like_strides(const Tensor& self, std::optional<MemoryFormat> format) {
+  if (format.value_or(MemoryFormat::preserve) == MemoryFormat::preserve)
+    return !self.is_contiguous() && dispatch::is_dense(self) ? DimVector(self.strides()) : DimVector();
+  TENON_CHECK(*format == MemoryFormat::contiguous, ValueError, "empty_like: memory_format: expected contiguous or preserve, got ",
+              name(*format));
+  return {};
+}
+
+}  // namespace
+
+namespace impl {
+
+Tensor fill(Call& call, const Tensor& self, const Operand& value) {
+  if (value.is_tensor()) {
+    TENON_CHECK(value.tensor().dim() == 0, ShapeError, "fill_: value: expected a number or a 0-dim tensor, got ",
+                value.tensor().dim(), " dimensions");
+  }
+  const Scalar number = value.is_tensor() ? value.tensor().item() : value.number();
+  TENON_CHECK(!number.is_complex() || is_complex(self.dtype()) || number.imag() == 0, DtypeError, "fill_: value: ", number,
+              " does not fit the ", self.dtype(), " of self");
+  const Tensor out = call.output(0, self.sizes(), self.dtype(), self.device());
+  const PlanOperand operands[] = {{&out, nullptr, out.dtype()}, {nullptr, &number, out.dtype()}};
+  LoopPlan plan;
+  make_plan(plan, out.sizes(), operands, 1);
+  if (!out.is_meta() && plan.numel != 0)
+    op::fill.kernel(out.backend(), dispatch::width_key(item_size(out.dtype())))(plan);
+  return out;
+}
+Tensor zero(Call& call, const Tensor& self) {
+  if (call.form == dispatch::Form::functional) return filled(self.sizes(), 0, self.dtype(), self.device());
+  return op::fill.inplace(call.destinations[0], call.destinations[0], 0);
+}
+
+Tensor empty(Call&, IntArrayRef size, OptionalDtype dtype, OptionalDevice device, bool pin_memory) {
+  checked_numel(size, "empty");
+  TENON_CHECK(!pin_memory || or_cpu(device).is_cpu(), ValueError, "empty: pin_memory: only CPU tensors can be pinned");
+  return make_tensor(size, or_default(dtype), or_cpu(device), {}, pin_memory);
+}
+Tensor empty_strided(Call&, IntArrayRef size, IntArrayRef stride, OptionalDtype dtype, OptionalDevice device) {
+  checked_numel(size, "empty_strided");
+  TENON_CHECK(size.size() == stride.size(), ShapeError, "empty_strided: expected as many strides as sizes, got ", size, " and ", stride);
+  for (const int64_t s : stride) TENON_CHECK(s >= 0, ShapeError, "empty_strided: stride: entries must not be negative, got ", stride);
+  return make_tensor(size, or_default(dtype), or_cpu(device), stride);
+}
+Tensor zeros(Call&, IntArrayRef size, OptionalDtype dtype, OptionalDevice device) {
+  return filled(size, 0, or_default(dtype), or_cpu(device));
+}
+Tensor ones(Call&, IntArrayRef size, OptionalDtype dtype, OptionalDevice device) {
+  return filled(size, 1, or_default(dtype), or_cpu(device));
+}
+Tensor full(Call&, IntArrayRef size, const Scalar& value, OptionalDtype dtype, OptionalDevice device) {
+  return filled(size, value, dtype.value_or(kind_of(value)), or_cpu(device));
+}
+Tensor scalar_tensor(Call&, const Scalar& s, OptionalDtype dtype, OptionalDevice device) {
+  return filled({}, s, dtype.value_or(kind_of(s)), or_cpu(device));
+}
+
+Tensor empty_like(Call&, const Tensor& self, OptionalDtype dtype, OptionalDevice device, std::optional<MemoryFormat> format) {
+  return make_tensor(self.sizes(), dtype.value_or(self.dtype()), resolve(device.value_or(self.device())), like_strides(self, format));
+}
+Tensor full_like(Call&, const Tensor& self, const Scalar& value, OptionalDtype dtype, OptionalDevice device,
+                 std::optional<MemoryFormat> format) {
+  return filled(self.sizes(), value, dtype.value_or(self.dtype()), resolve(device.value_or(self.device())), like_strides(self, format));
+}
+Tensor zeros_like(Call& call, const Tensor& self, OptionalDtype dtype, OptionalDevice device, std::optional<MemoryFormat> format) {
+  return full_like(call, self, 0, dtype, device, format);
+}
+Tensor ones_like(Call& call, const Tensor& self, OptionalDtype dtype, OptionalDevice device, std::optional<MemoryFormat> format) {
+  return full_like(call, self, 1, dtype, device, format);
+}
+Tensor new_empty(Call&, const Tensor& self, IntArrayRef size, OptionalDtype dtype, OptionalDevice device) {
+  checked_numel(size, "new_empty");
+  return make_tensor(size, dtype.value_or(self.dtype()), resolve(device.value_or(self.device())));
+}
+Tensor new_full(Call&, const Tensor& self, IntArrayRef size, const Scalar& value, OptionalDtype dtype, OptionalDevice device) {
+  return filled(size, value, dtype.value_or(self.dtype()), resolve(device.value_or(self.device())));
+}
+Tensor new_zeros(Call& call, const Tensor& self, IntArrayRef size, OptionalDtype dtype, OptionalDevice device) {
+  return new_full(call, self, size, 0, dtype, device);
+}
+Tensor new_ones(Call& call, const Tensor& self, IntArrayRef size, OptionalDtype dtype, OptionalDevice device) {
+  return new_full(call, self, size, 1, dtype, device);
+}
+
+Tensor arange_step(Call& call, const Scalar& start, const Scalar& end, const Scalar& step, OptionalDtype dtype, OptionalDevice device) {
+  TENON_CHECK(!start.is_complex() && !end.is_complex() && !step.is_complex(), DtypeError, "arange: complex numbers have no order");
+  const bool integral = !start.is_floating_point() && !end.is_floating_point() && !step.is_floating_point();
+  const DType t = dtype.value_or(integral ? kInt64 : default_dtype());
+  TENON_CHECK(std::isfinite(start.real()) && std::isfinite(end.real()), ValueError, "arange: expected finite bounds, got ", start,
+              " and ", end);
+  TENON_CHECK(step.real() != 0 && !std::isnan(step.real()), ValueError, "arange: step: must not be zero, got ", step);
+  TENON_CHECK((end.real() - start.real()) * (step.real() > 0 ? 1 : -1) >= 0, ValueError, "arange: the step ", step,
+              " does not lead from ", start, " to ", end);
+  int64_t n;
+  if (integral) {
+    // The distance may not fit int64 although the count does; both are exact as unsigned numbers.
+    const auto a = static_cast<uint64_t>(start.integer()), b = static_cast<uint64_t>(end.integer());
+    const auto s = static_cast<uint64_t>(step.integer());
+    const uint64_t distance = step.integer() > 0 ? b - a : a - b, stride = step.integer() > 0 ? s : 0 - s;
+    n = static_cast<int64_t>(distance / stride + (distance % stride != 0));
+    TENON_CHECK(n >= 0, ShapeError, "arange: too many elements between ", start, " and ", end);
+  } else {
+    const double count = std::ceil((end.real() - start.real()) / step.real());
+    TENON_CHECK(count < 9e18, ShapeError, "arange: too many elements between ", start, " and ", end);
+    n = static_cast<int64_t>(count);
+  }
+  checked_numel(IntArrayRef(n), "arange");
+  const Device d = or_cpu(device);
+  const Tensor out = make_tensor(IntArrayRef(n), t, d);
+  (void)call;
+  if (!d.is_meta() && n != 0) op::arange_step.kernel(out.backend(), dispatch::key_of(t))(out, start, step);
+  return out;
+}
+Tensor arange(Call&, const Scalar& end, OptionalDtype dtype, OptionalDevice device) {
+  return op::arange_step(end.is_floating_point() ? Scalar(0.0) : Scalar(0), end, 1, dtype, device);
+}
+Tensor linspace(Call&, const Scalar& start, const Scalar& end, int64_t steps, OptionalDtype dtype, OptionalDevice device) {
+  TENON_CHECK(steps >= 0, ValueError, "linspace: steps: must not be negative, got ", steps);
+  const bool complex = start.is_complex() || end.is_complex();
+  const DType t = dtype.value_or(complex ? complex_of(default_dtype()) : default_dtype());
+  TENON_CHECK(!complex || is_complex(t), DtypeError, "linspace: complex bounds need a complex dtype, got ", t);
+  const Device d = or_cpu(device);
+  const Tensor out = make_tensor(IntArrayRef(steps), t, d);
+  if (!d.is_meta() && steps != 0) op::linspace.kernel(out.backend(), dispatch::key_of(t))(out, start, end);
+  return out;
+}
+
+Tensor eye_m(Call&, int64_t n, int64_t m, OptionalDtype dtype, OptionalDevice device) {
+  TENON_CHECK(n >= 0 && m >= 0, ValueError, "eye: expected sizes that are not negative, got ", n, " and ", m);
+  const Tensor out = filled({n, m}, 0, or_default(dtype), or_cpu(device));
+  const dispatch::BelowLayersGuard below;
+  dispatch::make_view(out, {std::min(n, m)}, {m + 1}, 0).fill_(1);
+  return out;
+}
+Tensor eye(Call& call, int64_t n, OptionalDtype dtype, OptionalDevice device) { return eye_m(call, n, n, dtype, device); }
+
+}  // namespace impl
+}  // namespace tenon
