@@ -125,23 +125,34 @@ HWY_EXPORT(transpose32);
 HWY_EXPORT(transpose64);
 HWY_EXPORT(transpose128);
 
-void half_to_float(float* to, const void* from, DType from_dtype, int64_t n) {
-  const auto* bits = static_cast<const uint16_t*>(from);
-  if (n == 1)
-    to[0] = from_dtype == kFloat16 ? detail::float16_to_float(bits[0]) : detail::bfloat16_to_float(bits[0]);
-  else if (from_dtype == kFloat16)
-    HWY_DYNAMIC_DISPATCH(float16_to_float)(to, bits, n);
-  else
-    HWY_DYNAMIC_DISPATCH(bfloat16_to_float)(to, bits, n);
+namespace {
+template <class T>
+void widen(float* to, const void* from, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) to[i] = static_cast<const T*>(from)[i];
 }
-void float_to_half(void* to, DType to_dtype, const float* from, int64_t n) {
+template <class T>
+void narrow(void* to, const float* from, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) static_cast<T*>(to)[i] = from[i];
+}
+}  // namespace
+
+void small_to_float(float* to, const void* from, DType from_dtype, int64_t n) {
+  const auto* bits = static_cast<const uint16_t*>(from);
+  switch (from_dtype) {
+    case kFloat16: return n == 1 ? widen<float16>(to, from, 1) : HWY_DYNAMIC_DISPATCH(float16_to_float)(to, bits, n);
+    case kBFloat16: return n == 1 ? widen<bfloat16>(to, from, 1) : HWY_DYNAMIC_DISPATCH(bfloat16_to_float)(to, bits, n);
+    case kFloat8_e4m3fn: return widen<float8_e4m3fn>(to, from, n);
+    default: return widen<float8_e5m2>(to, from, n);
+  }
+}
+void float_to_small(void* to, DType to_dtype, const float* from, int64_t n) {
   auto* bits = static_cast<uint16_t*>(to);
-  if (n == 1)
-    bits[0] = to_dtype == kFloat16 ? detail::float_to_float16(from[0]) : detail::float_to_bfloat16(from[0]);
-  else if (to_dtype == kFloat16)
-    HWY_DYNAMIC_DISPATCH(float_to_float16)(bits, from, n);
-  else
-    HWY_DYNAMIC_DISPATCH(float_to_bfloat16)(bits, from, n);
+  switch (to_dtype) {
+    case kFloat16: return n == 1 ? narrow<float16>(to, from, 1) : HWY_DYNAMIC_DISPATCH(float_to_float16)(bits, from, n);
+    case kBFloat16: return n == 1 ? narrow<bfloat16>(to, from, 1) : HWY_DYNAMIC_DISPATCH(float_to_bfloat16)(bits, from, n);
+    case kFloat8_e4m3fn: return narrow<float8_e4m3fn>(to, from, n);
+    default: return narrow<float8_e5m2>(to, from, n);
+  }
 }
 
 int target_rank(int64_t target) {

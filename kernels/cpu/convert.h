@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dense and strided runs of elements: moved by size, or converted between the 16-bit floats and float32 with the
+// Dense and strided runs of elements: moved by size, or converted between the small floats and float32 with the
 // vectors of this CPU. The rounding is that of core/half.h, bit for bit.
 #pragma once
 
@@ -7,9 +7,9 @@
 
 namespace tenon::cpu {
 
-/// n float32 values from n 16-bit floats of dtype `from`, and back (round to nearest even). Both arrays dense.
-void half_to_float(float* to, const void* from, DType from_dtype, int64_t n);
-void float_to_half(void* to, DType to_dtype, const float* from, int64_t n);
+/// n float32 values from n floats of 16 or 8 bits, and back (round to nearest even). Both arrays dense.
+void small_to_float(float* to, const void* from, DType from_dtype, int64_t n);
+void float_to_small(void* to, DType to_dtype, const float* from, int64_t n);
 
 /// Moves n elements of `size` bytes (1, 2, 4, 8 or 16); strides in bytes, 0 in `from_stride` repeats one value.
 void move_strided(char* to, int64_t to_stride, const char* from, int64_t from_stride, int64_t size, int64_t n);

@@ -2,7 +2,7 @@
 // The driver behind elementwise().
 //
 // Note [Blocks]. A body sees dense arrays of its own types. An operand that already is one is passed as it lies.
-// Any other (broadcast along the inner dimension, a number, strided, or a 16-bit float) goes through a block of
+// Any other (broadcast along the inner dimension, a number, strided, or a 16-bit or 8-bit float) goes through a block of
 // a few KiB that stays in the first-level cache, filled before the body runs and, for an output, stored after it.
 // Note [Three walks]. Rows: the inner dimension in pieces, the usual case. Tiles: an input that is dense along the
 // second dimension instead of the first (a transposed one) is fetched in tiles of many rows, so that the cache
@@ -46,7 +46,7 @@ struct Layout {  // what is the same for all threads of one call
       own[i] = item_size(b.dtype[i]);
       widest = own[i] > widest ? own[i] : widest;
       converts[i] = p.dtype[i] != b.dtype[i];
-      TENON_CHECK(!converts[i] || (is_half(p.dtype[i]) && b.dtype[i] == kFloat32), DtypeError,
+      TENON_CHECK(!converts[i] || ((is_half(p.dtype[i]) || is_float8(p.dtype[i])) && b.dtype[i] == kFloat32), DtypeError,
                   "elementwise: operand ", i, ": expected ", b.dtype[i], ", got ", p.dtype[i]);
       passes[i] = !converts[i] && p.strides[i][0] == item[i];
       all_pass = all_pass && passes[i];
@@ -95,13 +95,13 @@ class Walker {
         if (i < p_.outputs || data[i] != block_[i]) continue;
         char* dense = l_.linear[i] ? p_.data[i] + begin * l_.item[i] : l_.converts[i] ? narrow_[i] : block_[i];
         if (!l_.linear[i]) spread<false>(i, dense, begin, n);
-        if (l_.converts[i]) half_to_float(reinterpret_cast<float*>(block_[i]), dense, p_.dtype[i], n);
+        if (l_.converts[i]) small_to_float(reinterpret_cast<float*>(block_[i]), dense, p_.dtype[i], n);
       }
       l_.body.run(l_.body.f, data, n);
       for (int i = 0; i < p_.outputs; ++i) {
         if (data[i] != block_[i]) continue;
         char* dense = l_.linear[i] ? p_.data[i] + begin * l_.item[i] : l_.converts[i] ? narrow_[i] : block_[i];
-        if (l_.converts[i]) float_to_half(dense, p_.dtype[i], reinterpret_cast<const float*>(block_[i]), n);
+        if (l_.converts[i]) float_to_small(dense, p_.dtype[i], reinterpret_cast<const float*>(block_[i]), n);
         if (!l_.linear[i]) spread<true>(i, dense, begin, n);
       }
       begin += n;
@@ -228,7 +228,7 @@ class Walker {
       repeated_count_[i] = n;
       if (l_.converts[i]) {
         float value;
-        half_to_float(&value, source, p_.dtype[i], 1);
+        small_to_float(&value, source, p_.dtype[i], 1);
         move_strided(block_[i], 4, reinterpret_cast<const char*>(&value), 0, 4, n);
       } else {
         move_strided(block_[i], l_.item[i], source, 0, l_.item[i], n);
@@ -240,14 +240,14 @@ class Walker {
       move_strided(narrow_[i], l_.item[i], source, stride, l_.item[i], n);
       source = narrow_[i];
     }
-    half_to_float(reinterpret_cast<float*>(block_[i]), source, p_.dtype[i], n);
+    small_to_float(reinterpret_cast<float*>(block_[i]), source, p_.dtype[i], n);
   }
 
   void store(int i, char* target, int64_t n) {
     const int64_t stride = p_.strides[i][0];
     if (!l_.converts[i]) return move_strided(target, stride, block_[i], l_.item[i], l_.item[i], n);
     char* dense = stride == l_.item[i] ? target : narrow_[i];
-    float_to_half(dense, p_.dtype[i], reinterpret_cast<const float*>(block_[i]), n);
+    float_to_small(dense, p_.dtype[i], reinterpret_cast<const float*>(block_[i]), n);
     if (dense != target) move_strided(target, stride, dense, l_.item[i], l_.item[i], n);
   }
 
@@ -259,7 +259,7 @@ class Walker {
   int64_t repeated_count_[kOperands];
   alignas(64) char block_[kOperands][kBlockBytes];
   alignas(64) char tile_[kTileOperands][kTileBytes];
-  alignas(64) char narrow_[kOperands][kBlockBytes / 2];  // 16-bit floats on their way
+  alignas(64) char narrow_[kOperands][kBlockBytes / 2];  // small floats on their way
 };
 
 }  // namespace

@@ -31,7 +31,7 @@ struct RunBody {
   int64_t grain;
 };
 
-/// The plan's dtypes must equal the body's, or be 16-bit floats where the body's is float32 (DtypeError otherwise).
+/// The plan's dtypes must equal the body's, or be 16- or 8-bit floats where the body's is float32 (DtypeError otherwise).
 TENON_API void run_plan(const LoopPlan& plan, const RunBody& body);
 
 /// Whether the plan's arrays are already what the body wants, and few enough for one thread.

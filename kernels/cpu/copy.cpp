@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// copy: moves bytes when both sides have one dtype, else converts. The cell is the destination's dtype, the source's is
+// switched here. 16-bit and 8-bit floats go through float32 (run_plan does that), so they add no loops of their own.
+// Copies are bound by memory, so all of it is compiled once, for the baseline.
+#include <tenon/kernels/cpu/convert.h>
+#include <tenon/kernels/cpu/loops.h>
+#include <tenon/ops/copy.h>
+
+#include <cstring>
+
+namespace tenon::cpu {
+namespace {
+
+template <int64_t kSize>
+void copy_dense(const void*, char* const* data, int64_t n) {
+  if (data[0] != data[1]) std::memcpy(data[0], data[1], static_cast<std::size_t>(n * kSize));
+}
+
+void move(const LoopPlan& plan) {
+  const int64_t size = item_size(plan.dtype[0]);
+  // The result is dense along dimension 0 and the source along dimension 1: transpose block by block, straight to its place.
+  if (plan.ndim >= 2 && plan.strides[0][0] == size && plan.strides[1][1] == size && plan.shape[0] >= 8 && plan.shape[1] >= 8) {
+    constexpr int64_t kBlock = 64;
+    const int64_t bands = (plan.shape[1] + kBlock - 1) / kBlock, planes = plan.numel / (plan.shape[0] * plan.shape[1]);
+    const int64_t grain = kGrain / (kBlock * plan.shape[0]);
+    return parallel_for(0, bands * planes, grain > 0 ? grain : 1, [&](int64_t b, int64_t e) {
+      for (int64_t band = b; band < e; ++band) {
+        char *to = plan.data[0], *from = plan.data[1];
+        int64_t plane = band / bands;
+        for (int d = 2; d < plan.ndim; plane /= plan.shape[d++]) {
+          to += plane % plan.shape[d] * plan.strides[0][d];
+          from += plane % plan.shape[d] * plan.strides[1][d];
+        }
+        const int64_t r = band % bands * kBlock, rows = plan.shape[1] - r < kBlock ? plan.shape[1] - r : kBlock;
+        for (int64_t c = 0; c < plan.shape[0]; c += kBlock)
+          move_transposed(to + r * plan.strides[0][1] + c * size, plan.strides[0][1],
+                          from + r * size + c * plan.strides[1][0], plan.strides[1][0], size, rows,
+                          plan.shape[0] - c < kBlock ? plan.shape[0] - c : kBlock);
+      }
+    });
+  }
+  RunBody body{nullptr, nullptr, {plan.dtype[0], plan.dtype[0]}, kGrain};
+  switch (size) {
+    case 1: body.run = copy_dense<1>; break;
+    case 2: body.run = copy_dense<2>; break;
+    case 4: body.run = copy_dense<4>; break;
+    case 8: body.run = copy_dense<8>; break;
+    default: body.run = copy_dense<16>;
+  }
+  run_body(plan, body, 2);
+}
+
+// C++'s conversions, made total where PyTorch relies on them: floats reach small integers through a wider one and
+// wrap; a complex number gives its real part; anything nonzero, NaN too, is true.
+template <class D, class S>
+D convert(S x) {
+  if constexpr (std::is_same_v<D, bool>) {
+    return x != S(0);
+  } else if constexpr (is_complex_v<S>) {
+    if constexpr (is_complex_v<D>) return D(x);
+    else return convert<D>(x.re);
+  } else if constexpr (is_complex_v<D>) {
+    return D(static_cast<typename D::value_type>(x));
+  } else if constexpr (std::is_floating_point_v<S> && std::is_integral_v<D> && sizeof(D) < 4) {
+    using Wide = std::conditional_t<std::is_same_v<D, uint8_t>, int64_t, int32_t>;
+    return static_cast<D>(static_cast<Wide>(x));
+  } else {
+    return static_cast<D>(x);
+  }
+}
+
+// The types loops are made for: small floats are float here.
+using LoopTypes = Join<Integers, Floats, Complexes, Bools>;
+
+template <class T>
+void copy_cpu(const LoopPlan& plan) {
+  if (plan.dtype[0] == plan.dtype[1]) return move(plan);
+  using D = compute_t<T>;
+  const DType from = plan.dtype[1];
+  if constexpr (std::is_same_v<T, D>) {
+    const DType loop = is_half(from) || is_float8(from) ? kFloat32 : from;
+    visit_dtype<LoopTypes>("copy", loop, [&](auto tag) {
+      using S = typename decltype(tag)::type;
+      elementwise(plan, [](S x) { return convert<D>(x); });
+    });
+  } else {
+    copy_cpu<float>(plan);  // and run_plan rounds float32 to what the plan says
+  }
+}
+using CopyTypes = Join<AllTypes, Float8s>;
+TENON_REGISTER_KERNEL(op::copy, cpu, CopyTypes, copy_cpu);
+
+}  // namespace
+}  // namespace tenon::cpu
