@@ -56,6 +56,7 @@ int main(int argc, char** argv) {
   std::printf("%d test cases, %d skipped\n", g_cases, g_skipped);
   const bool listing = g_cases == 0 && argc > 1 && std::string(argv[1]).rfind("-", 0) == 0;
   if (listing) return failed;
+  if (g_cases == 0) return 77;  // Catch2 3 reports a failure here
   if (failed != 0) return 1;
   return g_cases == g_skipped ? 77 : 0;
 }
