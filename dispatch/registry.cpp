@@ -22,6 +22,15 @@ State& state() {
   static State* s = new State;
   return *s;
 }
+// The same line of the same file, however the compiler was led to it: a SIMD family includes itself by another path.
+bool same_site(const char* a, int line_a, const char* b, int line_b) {
+  const auto tail = [](std::string_view path) {
+    const std::size_t slash = path.rfind('/');
+    const std::size_t parent = slash == std::string_view::npos || slash == 0 ? slash : path.rfind('/', slash - 1);
+    return parent == std::string_view::npos ? path : path.substr(parent + 1);
+  };
+  return line_a == line_b && a && b && tail(a) == tail(b);
+}
 // Marks a cell two kernels compete for; the text is made when somebody asks.
 constexpr KernelEntry kConflict{nullptr, nullptr, 0, -1};
 constexpr Gradient kGradientConflict{nullptr, 0, 0, false, nullptr, 0};
@@ -130,8 +139,7 @@ void Registry::set_cell(const OpBase& op, Backend backend, Key key, const Kernel
   const KernelEntry* winner = entry;
   if (cell == &kConflict) return;
   if (cell) {
-    const bool same_site = cell->line == entry->line && std::string_view(cell->file) == entry->file;
-    if (same_site) {
+    if (same_site(cell->file, cell->line, entry->file, entry->line)) {
       winner = entry->rank > cell->rank ? entry : cell;
     } else {
       winner = &kConflict;
@@ -151,9 +159,7 @@ void Registry::set_gradient(const OpBase& op, const Gradient* gradient) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
   const Gradient* present = op.gradient_;
-  const bool same_site = present && present->file && present->line == gradient->line &&
-                         std::string_view(present->file) == gradient->file;
-  if (same_site) return;
+  if (present && same_site(present->file, present->line, gradient->file, gradient->line)) return;
   __atomic_store_n(&op.gradient_, present ? &kGradientConflict : gradient, __ATOMIC_RELEASE);
 }
 
