@@ -98,13 +98,14 @@ using dispatch::Widths;
 
 /// TENON_REGISTER_KERNEL(op::add, cpu, Numbers, add_cpu): add_cpu<T> serves key dtype T of every T in Numbers.
 #define TENON_REGISTER_KERNEL(handle, backend, types, function) \
-  TENON_REGISTER_KERNEL_RANKED(handle, backend, types, function, 0)
+  TENON_REGISTER_KERNEL_(handle, backend, types, function, 0, __FILE__, __COUNTER__)
+/// For a source file that includes itself once per SIMD target, under different names: the file is the one compiled.
 #define TENON_REGISTER_KERNEL_RANKED(handle, backend, types, function, rank) \
-  TENON_REGISTER_KERNEL_(handle, backend, types, function, rank, __COUNTER__)
-#define TENON_REGISTER_KERNEL_(handle, backend, types, function, rank, id) \
-  TENON_REGISTER_KERNEL_NAMED_(handle, backend, types, function, rank, id)
-#define TENON_REGISTER_KERNEL_NAMED_(handle, backend, types, function, rank, id)                                       \
+  TENON_REGISTER_KERNEL_(handle, backend, types, function, rank, __BASE_FILE__, __COUNTER__)
+#define TENON_REGISTER_KERNEL_(handle, backend, types, function, rank, file, id) \
+  TENON_REGISTER_KERNEL_NAMED_(handle, backend, types, function, rank, file, id)
+#define TENON_REGISTER_KERNEL_NAMED_(handle, backend, types, function, rank, file, id)                                 \
   static const auto tenon_entries_##id = ::tenon::dispatch::keyed_entries<std::remove_cvref_t<decltype(handle)>>(      \
-      types{}, [](auto tag) { return &function<typename decltype(tag)::type>; }, __FILE__, __LINE__, rank);            \
+      types{}, [](auto tag) { return &function<typename decltype(tag)::type>; }, file, __LINE__, rank);            \
   static const ::tenon::dispatch::KernelRegistrar tenon_kernels_##id(handle, ::tenon::Backend::backend,      \
                                                                      tenon_entries_##id.items, types::size)
