@@ -8,7 +8,7 @@
 
 namespace tenon {
 
-enum Reduction : int64_t { kReductionNone = 0, kReductionMean = 1, kReductionSum = 2 };
+enum LossReduction : int64_t { kReductionNone = 0, kReductionMean = 1, kReductionSum = 2 };
 
 // Kernels: self and grad_input contiguous [n, classes, inner]; target contiguous int64 [n, inner]; weight contiguous
 // [classes] of self's dtype, or undefined. output: contiguous [n, inner] for reduction none, else one element;

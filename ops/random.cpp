@@ -2,6 +2,8 @@
 #define TENON_DEFINE_OPERATORS
 #include <tenon/ops/random.h>
 
+#include <tenon/dispatch/declare_only.h>
+//
 #include <tenon/dispatch/make_tensor.h>
 #include <tenon/dispatch/pointwise.h>
 #include <tenon/ops/binary.h>
