@@ -143,7 +143,7 @@ Block* CachingAllocator::allocate_slow(int64_t bytes, const Stream& stream) {
 CachingAllocator::Request CachingAllocator::make_request(int64_t bytes, const Stream& stream) const {
   Request r{stream, bytes, bytes, bytes, false, settings_.backend == AllocatorBackend::direct};
   if (r.direct) return r;
-  if (bytes > int64_t{1} << 60) return r;  // no device has it; rounding must not overflow
+  if (bytes > kLargestRequest) return r;  // refused in from_device; rounding must not overflow
   const int divisions = settings_.roundup_power2_divisions;
   r.size = round_up(divisions > 0 && bytes > kMinBlock * divisions ? round_to_division(bytes, divisions) : bytes,
                     kMinBlock);

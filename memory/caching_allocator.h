@@ -34,6 +34,7 @@ class CachingAllocator;
 inline constexpr int64_t kLargeSegment = 20 << 20;
 inline constexpr int64_t kLargeRequest = 10 << 20;  ///< above this, a segment of its own size
 inline constexpr int64_t kHugeRounding = 2 << 20;
+inline constexpr int64_t kLargestRequest = int64_t{1} << 60;  ///< no device has more; sums of it do not overflow
 inline constexpr int64_t kFrontLimit = 64 << 10;
 inline constexpr int kFrontClasses = static_cast<int>(kFrontLimit / kMinBlock);
 inline constexpr int kFrontBlocks = 1024;

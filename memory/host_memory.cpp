@@ -57,6 +57,8 @@ class HostMemory : public RawMemory {
 class ExactHostMemory final : public HostMemory {
  public:
   void* allocate(int64_t bytes) override {
+    // Sanitizers end the process over absurd sizes where malloc would return null.
+    if (bytes / sysconf(_SC_PAGESIZE) > sysconf(_SC_PHYS_PAGES)) return nullptr;
     void* p = nullptr;
     return posix_memalign(&p, 512, static_cast<size_t>(bytes)) == 0 ? p : nullptr;
   }

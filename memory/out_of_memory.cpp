@@ -126,6 +126,7 @@ Block* CachingAllocator::retry(const Request& request) {
 }
 
 Block* CachingAllocator::from_device(const Request& request) {
+  if (request.segment > kLargestRequest) return nullptr;
   {
     SpinGuard guard(lock_);
     if (request.segment > limit_ - stats_.reserved) return nullptr;

@@ -84,6 +84,7 @@ TEST_CASE("allocate: nothing for zero bytes and for meta, errors for nonsense") 
 }
 
 TEST_CASE("make_storage: the storage knows its device and returns its memory") {
+  const Settings settings("backend:caching");
   const int64_t before = memory::memory_allocated(kHost);
   {
     const Storage s = memory::make_storage(kHost, 1000);

@@ -9,6 +9,10 @@
 #include <string>
 #include <vector>
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#endif
+
 #include "tests/support/catch.h"
 #include "tests/support/fake_memory.h"
 
@@ -395,7 +399,14 @@ TEST_CASE("direct backend: exact sizes, from and to the device at once, waiting 
   CHECK(s.allocated == 1001 + 5120);
   CHECK(s.reserved == 1001 + 2 * MiB);
   allocator.record_stream(a, device.stream(33));
+  Event home, side;  // work is queued on both streams
+  home.record(device.stream(4));
+  side.record(device.stream(33));
+  CHECK_FALSE(home.query());
+  CHECK_FALSE(side.query());
   allocator.free(a);
+  CHECK(home.query());
+  CHECK(side.query());
   CHECK(exact.used() == 0);
   allocator.free(cached);
   s = allocator.stats();
@@ -407,7 +418,25 @@ TEST_CASE("direct backend: exact sizes, from and to the device at once, waiting 
   CHECK(exact.errors() + caching.errors() == 0);
 }
 
-#if !defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__)
+TEST_CASE("poison_free makes unreadable what is free, and what rounding added to a block") {
+  FakeMemory fake(GiB);
+  CachingAllocator allocator(kDevice, &fake);
+  allocator.configure(conf("poison_free:True"));
+  for (const int64_t bytes : {int64_t{1000}, 3 * MiB}) {
+    Block* a = allocator.allocate(bytes, FakeStreams::instance().stream(4));
+    char* const at = a->ptr;
+    CHECK_FALSE(__asan_region_is_poisoned(at, static_cast<size_t>(bytes)));
+    CHECK(__asan_address_is_poisoned(at + bytes));
+    allocator.free(a);
+    CHECK(__asan_address_is_poisoned(at));
+    a = allocator.allocate(bytes, FakeStreams::instance().stream(4));
+    CHECK(a->ptr == at);
+    CHECK_FALSE(__asan_region_is_poisoned(at, static_cast<size_t>(bytes)));
+    allocator.free(a);
+  }
+}
+#else
 TEST_CASE("poison_free overwrites what is freed") {
   FakeMemory fake(GiB);
   CachingAllocator allocator(kDevice, &fake);
