@@ -208,7 +208,12 @@ Tensor from_vector(std::vector<T>&& values, IntArrayRef sizes) {
                       static_cast<int64_t>(holder->values.size() * sizeof(T)), dtype_of<T>(), sizes);
 }
 
-/// Optional handle in an operator's signature is an undefined Tensor.
 TENON_API Message& operator<<(Message& m, const Tensor& t);
+/// std::cout << t, for any stream that takes strings; <ostream> itself is not included here.
+template <class Stream, class = decltype(std::declval<Stream&>().flush())>
+Stream& operator<<(Stream& stream, const Tensor& t) {
+  stream << t.str();
+  return stream;
+}
 
 }  // namespace tenon
