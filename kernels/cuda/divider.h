@@ -27,4 +27,18 @@ struct Divider {
   }
 };
 
+/// Offset of element `index` in a list of dimensions, innermost first. The size of the last one is not needed.
+TENON_HOST_DEVICE inline int64_t find_offset(int ndim, const Divider* sizes, const int64_t* strides, uint32_t index) {
+  int64_t offset = 0;
+#if defined(__CUDA_ARCH__)
+#pragma unroll 1
+#endif
+  for (int d = 0; d + 1 < ndim; ++d) {
+    const uint32_t quotient = sizes[d].quotient(index);
+    offset += static_cast<int64_t>(index - quotient * sizes[d].size) * strides[d];
+    index = quotient;
+  }
+  return ndim > 0 ? offset + static_cast<int64_t>(index) * strides[ndim - 1] : 0;
+}
+
 }  // namespace tenon::cuda

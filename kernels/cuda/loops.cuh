@@ -260,6 +260,13 @@ struct Elementwise<R(As...)> {
 
 }  // namespace detail
 
+/// Moves words as they are (copies, fills).
+template <class Word>
+struct Identity {
+  static constexpr int kUnroll = 4;
+  __device__ Word operator()(Word x) const { return x; }
+};
+
 /// As below, for functions whose parameter types cannot be read from them: elementwise<float(float, float)>(plan, f).
 template <class Signature, class F>
   requires(std::is_function_v<Signature>)

@@ -106,18 +106,6 @@ __device__ __forceinline__ void fold_group(const Op& op, typename Op::Acc& acc, 
   }
 }
 
-// Offset of element `index` of a list of dimensions, and of further operands walking the same dimensions.
-__device__ __forceinline__ int64_t find_offset(int ndim, const Divider* sizes, const int64_t* strides, uint32_t index) {
-  int64_t offset = 0;
-#pragma unroll 1
-  for (int d = 0; d + 1 < ndim; ++d) {
-    const uint32_t quotient = sizes[d].quotient(index);
-    offset += int64_t(index - quotient * sizes[d].size) * strides[d];
-    index = quotient;
-  }
-  return ndim > 0 ? offset + int64_t(index) * strides[ndim - 1] : 0;
-}
-
 template <class Op>
 __device__ __forceinline__ void store_result(const ReduceArgs& p, const Op& op, const typename Op::Acc& acc,
                                              uint32_t result, uint32_t split) {

@@ -77,14 +77,10 @@ template <class T>
 struct Conj {
   __device__ T operator()(T x) const { return conj(x); }
 };
-template <class Word>
-struct Identity {
-  __device__ Word operator()(Word x) const { return x; }
-};
 template <class T>
 void conj_cuda(const LoopPlan& plan) {
   if constexpr (is_complex_v<T>) cuda::elementwise(plan, Conj<T>{});
-  else cuda::elementwise(plan, Identity<cuda::word_t<sizeof(T)>>{});
+  else cuda::elementwise(plan, cuda::Identity<cuda::word_t<sizeof(T)>>{});
 }
 
 // A float function for real and complex types. Complex ones are long: one element at a time.
