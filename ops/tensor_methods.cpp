@@ -157,7 +157,7 @@ Tensor Tensor::bmm(const Tensor& other) const { return op::bmm(*this, other); }
 Tensor Tensor::softmax(int64_t dim, std::optional<DType> dtype) const { return op::softmax(*this, dim, dtype); }
 Tensor Tensor::log_softmax(int64_t dim, std::optional<DType> dtype) const { return op::log_softmax(*this, dim, dtype); }
 Tensor Tensor::index_select(int64_t dim, const Tensor& index) const { return op::index_select(*this, dim, index); }
-Tensor Tensor::gather(int64_t dim, const Tensor& index) const { return op::gather(*this, dim, index); }
+Tensor Tensor::gather(int64_t dim, const Tensor& index) const { return op::gather(*this, dim, index, false); }
 #endif
 
 namespace detail {
