@@ -21,7 +21,7 @@ while [ $# -gt 0 ]; do
 done
 
 if [ $make = 1 ]; then
-  command -v ccache >/dev/null && export CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_BASEDIR=${CCACHE_BASEDIR:-$PWD} CCACHE_NOHASHDIR=1
+  command -v ccache >/dev/null && export CMAKE_CXX_COMPILER_LAUNCHER=ccache CMAKE_CUDA_COMPILER_LAUNCHER=ccache CCACHE_BASEDIR=${CCACHE_BASEDIR:-$PWD} CCACHE_NOHASHDIR=1
   cmake --preset cuda -B "$build" -DTENON_ONEDNN=OFF -DTENON_CUDA_ARCHITECTURES="${TENON_CUDA_ARCHITECTURES:-90}" >/dev/null
   cmake --build "$build" -j "${TENON_JOBS:-$(nproc)}" | tail -1
 fi
