@@ -84,6 +84,9 @@ TENON_API void note_cuda_used() noexcept;
 TENON_API int64_t set_device_calls() noexcept;
 /// True while the calling thread runs a host callback of a stream, where the device must not be used.
 TENON_API bool in_host_callback() noexcept;
+/// Called with the ordinal after every wait for a CUDA stream or device; may throw what kernels have reported. Set once
+/// by the library that holds the kernels.
+TENON_API void set_fault_check(void (*check)(int device)) noexcept;
 /// For tests: puts `streams` (or null) in the place of the registered implementation and returns that one.
 /// Pools are emptied without destroying anything; no stream, event or guard of the type may be in use.
 TENON_API RawStreams* exchange_raw_streams(DeviceType type, RawStreams* streams);
