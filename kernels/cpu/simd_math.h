@@ -87,7 +87,7 @@ HWY_INLINE V log(D d, V x) {
   return hn::IfThenElse(hn::Lt(x, infinity), y, x);  // infinity and NaN
 }
 
-/// expm1(2 |x|) / (expm1(2 |x|) + 2) with the sign of x.
+/// expm1(2 |x|) / (expm1(2 |x|) + 2) with the sign of x; an odd polynomial below 1/2.
 template <class D, class V>
 HWY_INLINE V tanh(D d, V x) {
   const V one = hn::Set(d, 1.f);
@@ -96,7 +96,11 @@ HWY_INLINE V tanh(D d, V x) {
   const V r = reduced_expm1(d, hn::Add(a, a), n);
   const V s = power_of_two(d, n);
   const V t = hn::MulAdd(s, r, hn::Sub(s, one));
-  const V y = hn::CopySign(hn::Div(t, hn::Add(t, hn::Set(d, 2.f))), x);
+  const V large = hn::CopySign(hn::Div(t, hn::Add(t, hn::Set(d, 2.f))), x);
+  const V square = hn::Mul(x, x);
+  const V p = polynomial(d, square, -0.333333313f, 0.133332253f, -0.0539334677f, 0.0214706827f, -0.00694294181f);
+  const V small = hn::MulAdd(hn::Mul(square, p), x, x);
+  const V y = hn::IfThenElse(hn::Lt(a, hn::Set(d, 0.5f)), small, large);
   return hn::IfThenElse(hn::Eq(x, x), y, x);
 }
 
@@ -153,9 +157,11 @@ HWY_INLINE V gelu_slope(D d, V x) {
 }
 template <class D, class V>
 HWY_INLINE V gelu_tanh_slope(D d, V x) {
-  const V s = sigmoid(d, gelu_inner(d, x));
+  const V z = gelu_inner(d, x), one = hn::Set(d, 1.f);
+  const V e = exp(d, hn::Neg(hn::Abs(z))), inverse = hn::Div(one, hn::Add(one, e));
+  const V s = hn::Mul(hn::IfThenElse(hn::Lt(z, hn::Zero(d)), e, one), inverse);
   const V inner_slope = hn::MulAdd(hn::Mul(x, x), hn::Set(d, 0.2140644488178f), hn::Set(d, 1.5957691216f));
-  return hn::MulAdd(hn::Mul(hn::Mul(x, inner_slope), s), hn::Sub(hn::Set(d, 1.f), s), s);
+  return hn::MulAdd(hn::Mul(x, inner_slope), hn::Mul(e, hn::Mul(inverse, inverse)), s);  // e / (1 + e)^2 = s (1 - s)
 }
 
 }  // namespace tenon::cpu::HWY_NAMESPACE
