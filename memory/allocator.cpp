@@ -111,7 +111,8 @@ void register_raw_memory(DeviceType type, RawMemoryFactory factory) {
 void register_pinned_memory(RawMemoryFactory factory) { register_factory(kPinned, "pinned", factory); }
 
 DataPtr allocate(Device device, int64_t bytes) {
-  if (device.is_cpu()) [[likely]] return take(find(0, device), bytes, Stream());
+  if (device.is_cpu()) [[likely]]
+    return take(find(0, device), bytes, Stream());
   if (device.is_meta()) return {};
   device = resolve(device);
   return take(find(static_cast<int>(device.type()), device), bytes, current_stream(device));

@@ -21,11 +21,11 @@ struct StreamPool;
 struct Segment {
   char* ptr;
   int64_t size;
-  Block* first;      ///< the block at its start; the others follow by Block::next
-  Segment* prev;     ///< all segments of the allocator
+  Block* first;   ///< the block at its start; the others follow by Block::next
+  Segment* prev;  ///< all segments of the allocator
   Segment* next;
-  bool small;        ///< serves the small pool
-  bool direct;       ///< one exact block, given back when freed
+  bool small;   ///< serves the small pool
+  bool direct;  ///< one exact block, given back when freed
 };
 
 /// A stream other than the block's own that uses it. While the block is in use only `stream` counts; when it
@@ -50,17 +50,17 @@ struct alignas(64) Block {
   StreamPool* pool;
   char* ptr;
   int64_t size;
-  int64_t requested;   ///< what the caller asked for, while in use
-  Block* list_next;    ///< free list or front
+  int64_t requested;  ///< what the caller asked for, while in use
+  Block* list_next;   ///< free list or front
   StreamUse* uses;
-  int32_t pending;     ///< outstanding events
+  int32_t pending;  ///< outstanding events
   BlockState state;
 
   Block* list_prev;
-  Block* prev;         ///< neighbours in the segment
+  Block* prev;  ///< neighbours in the segment
   Block* next;
   Segment* segment;
-  Block* left;         ///< tree of sizes
+  Block* left;  ///< tree of sizes
   Block* right;
   uint32_t priority;
 };

@@ -145,8 +145,8 @@ CachingAllocator::Request CachingAllocator::make_request(int64_t bytes, const St
   if (r.direct) return r;
   if (bytes > kLargestRequest) return r;  // refused in from_device; rounding must not overflow
   const int divisions = settings_.roundup_power2_divisions;
-  r.size = round_up(divisions > 0 && bytes > kMinBlock * divisions ? round_to_division(bytes, divisions) : bytes,
-                    kMinBlock);
+  r.size =
+      round_up(divisions > 0 && bytes > kMinBlock * divisions ? round_to_division(bytes, divisions) : bytes, kMinBlock);
   r.small = r.size <= settings_.small_pool_limit;
   r.segment = r.small ? kSmallSegment : r.size <= kLargeRequest ? kLargeSegment : round_up(r.size, kHugeRounding);
   return r;
@@ -338,8 +338,8 @@ void CachingAllocator::configure(const AllocatorSettings& settings) {
     raw_->info(free, total);
     limit = static_cast<int64_t>(static_cast<double>(total) * settings.per_process_memory_fraction);
   }
-  const bool plain = settings.backend == AllocatorBackend::caching && !settings.poison_free &&
-                     settings.roundup_power2_divisions == 0;
+  const bool plain =
+      settings.backend == AllocatorBackend::caching && !settings.poison_free && settings.roundup_power2_divisions == 0;
   SpinGuard guard(lock_);
   settings_ = settings;
   limit_ = limit;
@@ -379,8 +379,8 @@ std::vector<BlockInfo> CachingAllocator::blocks() {
   for (const Segment* segment = segments_; segment; segment = segment->next) {
     for (const Block* b = segment->first; b; b = b->next) {
       const bool used = b->state == BlockState::in_use || b->state == BlockState::direct;
-      list.push_back({segment->ptr, segment->size, b->ptr, b->size, used ? b->requested : 0, b->pool->stream.id(),
-                      b->state});
+      list.push_back(
+          {segment->ptr, segment->size, b->ptr, b->size, used ? b->requested : 0, b->pool->stream.id(), b->state});
     }
   }
   return list;

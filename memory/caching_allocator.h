@@ -44,7 +44,7 @@ inline constexpr int kRecent = 256;  ///< covers the ids of all pooled streams
 struct StreamPool {
   CachingAllocator* owner = nullptr;
   Stream stream;
-  int64_t blocks = 0;       ///< of any state; a pool without blocks can go
+  int64_t blocks = 0;  ///< of any state; a pool without blocks can go
   int front_blocks = 0;
   Block* front[kFrontClasses + 1] = {};  ///< by size / kMinBlock
   SizeTree large;
@@ -101,7 +101,7 @@ class TENON_API CachingAllocator {
     Stream stream;
     StreamUse* head = nullptr;
     StreamUse* tail = nullptr;
-    int64_t uses = 0;    ///< of live and pending blocks; without any the queue goes
+    int64_t uses = 0;  ///< of live and pending blocks; without any the queue goes
   };
 
   // Under lock_.
@@ -156,7 +156,7 @@ class TENON_API CachingAllocator {
   std::vector<StreamPool*> pools_;
   std::vector<PendingQueue> pending_;
   AllocatorSettings settings_;
-  int64_t limit_ = INT64_MAX;         ///< bytes that may be reserved
+  int64_t limit_ = INT64_MAX;  ///< bytes that may be reserved
   Slab<Block> block_slab_;
   Slab<Segment> segment_slab_;
 

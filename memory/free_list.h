@@ -14,8 +14,8 @@
 
 namespace tenon::memory {
 
-inline constexpr int64_t kMinBlock = 512;           ///< every block is a multiple of this
-inline constexpr int64_t kSmallSegment = 2 << 20;   ///< what the small pool takes from the device at a time
+inline constexpr int64_t kMinBlock = 512;          ///< every block is a multiple of this
+inline constexpr int64_t kSmallSegment = 2 << 20;  ///< what the small pool takes from the device at a time
 
 /// Blocks of kMinBlock ... kSmallSegment bytes, one list per size.
 class SizeBins {

@@ -258,9 +258,9 @@ void CachingAllocator::raise_out_of_memory(const Request& request) {
     verdict = detail::concat("fragmentation: ", size_text(holes), " lie in holes beside blocks in use (largest ",
                              size_text(n.largest_free_block), ")");
   } else {
-    verdict = detail::concat(limited ? "the limit of per_process_memory_fraction is reached: "
-                                     : "the memory is really full: ",
-                             "free ", size_text(request.bytes - holes - n.free), " more, or ask for less");
+    verdict = detail::concat(
+        limited ? "the limit of per_process_memory_fraction is reached: " : "the memory is really full: ", "free ",
+        size_text(request.bytes - holes - n.free), " more, or ask for less");
   }
   throw OutOfMemoryError(
       detail::concat("allocate: ", device_, " (", raw_->name(), "): out of memory: asked for ",

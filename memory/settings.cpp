@@ -89,12 +89,21 @@ constexpr Key kKeys[] = {
 };
 
 // Keys of PyTorch (and the last one of ours) whose feature does not exist yet.
-constexpr string_view kLater[] = {
-    "max_non_split_rounding_mb", "large_segment_size_mb", "garbage_collection_threshold", "expandable_segments",
-    "throw_on_cudamalloc_oom", "release_lock_on_cudamalloc", "graph_capture_record_stream_reuse",
-    "pinned_use_cuda_host_register", "pinned_num_register_threads", "pinned_use_background_threads",
-    "pinned_reserve_segment_size_mb", "pinned_max_round_threshold_mb", "pinned_max_cached_size_mb",
-    "pinned_max_power2_size_mb", "background_trim_ms"};
+constexpr string_view kLater[] = {"max_non_split_rounding_mb",
+                                  "large_segment_size_mb",
+                                  "garbage_collection_threshold",
+                                  "expandable_segments",
+                                  "throw_on_cudamalloc_oom",
+                                  "release_lock_on_cudamalloc",
+                                  "graph_capture_record_stream_reuse",
+                                  "pinned_use_cuda_host_register",
+                                  "pinned_num_register_threads",
+                                  "pinned_use_background_threads",
+                                  "pinned_reserve_segment_size_mb",
+                                  "pinned_max_round_threshold_mb",
+                                  "pinned_max_cached_size_mb",
+                                  "pinned_max_power2_size_mb",
+                                  "background_trim_ms"};
 
 string_view trim(string_view s) {
   while (!s.empty() && (s.front() == ' ' || s.front() == '\t')) s.remove_prefix(1);

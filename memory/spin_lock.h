@@ -13,7 +13,8 @@ namespace tenon::memory {
 class SpinLock {
  public:
   void lock() {
-    if (__atomic_exchange_n(&held_, 1u, __ATOMIC_ACQUIRE) != 0u) [[unlikely]] wait();
+    if (__atomic_exchange_n(&held_, 1u, __ATOMIC_ACQUIRE) != 0u) [[unlikely]]
+      wait();
   }
   void unlock() { __atomic_store_n(&held_, 0u, __ATOMIC_RELEASE); }
 

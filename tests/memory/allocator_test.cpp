@@ -11,6 +11,9 @@
 
 #include <atomic>
 #include <cstring>
+#include <fstream>
+#include <iterator>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -120,8 +123,12 @@ TEST_CASE("CPU memory: large blocks fault once per huge page, and not at all whe
     std::memset(p.data, 1, bytes);
     give(p);
   };
-  touch();
-  CHECK(faults_of(touch) < 100);  // 16,384 with fresh 4 KiB pages
+  std::ifstream file("/sys/kernel/mm/transparent_hugepage/enabled");
+  const std::string mode(std::istreambuf_iterator<char>(file), {});
+  memory::empty_cache(kHost);
+  const auto fresh = faults_of(touch);
+  if (contains(mode, "[always]") || contains(mode, "[madvise]")) CHECK(fresh < 4000);  // 16,384 with 4 KiB pages
+  CHECK(faults_of(touch) < 100);
 #endif
 }
 

@@ -35,8 +35,8 @@ std::string broken(CachingAllocator& allocator, FakeMemory& fake) {
   for (size_t i = 0; i < blocks.size(); ++i) {
     const BlockInfo& b = blocks[i];
     const bool first = i == 0 || blocks[i - 1].segment != b.segment;
-    const char* expected = first ? static_cast<const char*>(b.segment)
-                                 : static_cast<const char*>(blocks[i - 1].ptr) + blocks[i - 1].size;
+    const char* expected =
+        first ? static_cast<const char*>(b.segment) : static_cast<const char*>(blocks[i - 1].ptr) + blocks[i - 1].size;
     if (b.ptr != expected) return "a gap or an overlap in a segment";
     if (!first && b.state == BlockState::free && blocks[i - 1].state == BlockState::free) return "unmerged neighbours";
     if (!fake.contains(b.ptr, b.size)) return "a block outside the device's memory";
@@ -187,6 +187,25 @@ TEST_CASE("allocator: a steady loop asks the device for nothing, and permutation
   CHECK(allocator.stats().reserved == 0);
 }
 
+TEST_CASE("allocator: small blocks freed into the front merge before the device is asked") {
+  FakeMemory fake(GiB);
+  CachingAllocator allocator(kDevice, &fake);
+  const Stream stream = FakeStreams::instance().stream(0);
+  std::vector<Block*> blocks;
+  for (int64_t at = 0; at < 2 * MiB; at += 4 * KiB) blocks.push_back(allocator.allocate(4 * KiB, stream));
+  for (Block* b : blocks) allocator.free(b);
+  Block* half = allocator.allocate(MiB, stream);
+  CHECK(fake.take_log() == "a");
+  CHECK(half->ptr == blocks.front()->ptr);
+  // More frees than the front holds: the others merge at once, and nothing is lost.
+  blocks.clear();
+  for (int i = 0; i < 3 * kFrontBlocks; ++i) blocks.push_back(allocator.allocate(512, stream));
+  for (Block* b : blocks) allocator.free(b);
+  allocator.free(half);
+  CHECK(broken(allocator, fake) == "");
+  CHECK(allocator.stats().cached_blocks == allocator.stats().segments_allocated);
+}
+
 TEST_CASE("allocator: scripted statistics") {
   FakeMemory fake(GiB);
   CachingAllocator allocator(kDevice, &fake);
@@ -225,8 +244,12 @@ TEST_CASE("allocator: a random history keeps every invariant") {
   CAPTURE(seed);
   std::mt19937_64 random(seed);
   FakeStreams& device = FakeStreams::instance();
-  const char* const settings[] = {"", "max_split_size_mb:24", "roundup_power2_divisions:8", "small_pool_limit:64",
-                                  "poison_free:True", "backend:direct"};
+  const char* const settings[] = {"",
+                                  "max_split_size_mb:24",
+                                  "roundup_power2_divisions:8",
+                                  "small_pool_limit:64",
+                                  "poison_free:True",
+                                  "backend:direct"};
   for (const char* text : settings) {
     CAPTURE(text);
     FakeMemory fake(400 * MiB);
@@ -245,8 +268,8 @@ TEST_CASE("allocator: a random history keeps every invariant") {
     std::string problem;
     const auto release = [&](size_t i) {
       const Use u = live[i];
-      clobbered += static_cast<unsigned char>(u.ptr[0]) != u.fill ||
-                   static_cast<unsigned char>(u.ptr[u.bytes - 1]) != u.fill;
+      clobbered +=
+          static_cast<unsigned char>(u.ptr[0]) != u.fill || static_cast<unsigned char>(u.ptr[u.bytes - 1]) != u.fill;
       ranges.erase(u.ptr);
       live[i] = live.back();
       live.pop_back();

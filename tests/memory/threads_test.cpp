@@ -3,6 +3,7 @@
 #include <tenon/memory/caching_allocator.h>
 
 #include <atomic>
+#include <chrono>
 #include <mutex>
 #include <random>
 #include <thread>
@@ -113,6 +114,24 @@ TEST_CASE("threads: a block freed by another thread returns to the pool of its s
     allocator.free(other);
     allocator.free(again);
   }
+}
+
+TEST_CASE("threads: who waits for the device is served from what another thread got meanwhile") {
+  FakeMemory fake(64 * MiB);
+  CachingAllocator allocator(kDevice, &fake);
+  const Stream stream = FakeStreams::instance().stream(4);
+  std::thread second;
+  Block* theirs = nullptr;
+  fake.during_next([&] {
+    second = std::thread([&] { theirs = allocator.allocate(2 * MiB, stream); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // it finds nothing and waits
+  });
+  Block* mine = allocator.allocate(2 * MiB, stream);
+  second.join();
+  CHECK(fake.take_log() == "a");
+  CHECK(theirs->segment == mine->segment);
+  allocator.free(mine);
+  allocator.free(theirs);
 }
 
 TEST_CASE("threads: running out together, everybody who can be served is served") {

@@ -5,10 +5,10 @@
 // complete once finish() has been called on that stream.
 #pragma once
 
-#include <cstring>
 #include <tenon/memory/raw_memory.h>
 #include <tenon/streams/raw_streams.h>
 #include <tenon/streams/stream.h>
+#include <cstring>
 
 #include <atomic>
 #include <cstdint>
@@ -16,7 +16,7 @@
 #include <map>
 #include <mutex>
 #include <string>
-#include <vector>
+#include <utility>
 
 namespace tenon::testing {
 
@@ -27,6 +27,7 @@ class FakeMemory final : public memory::RawMemory {
     for (auto& [p, bytes] : live_) std::free(p);
   }
   void* allocate(int64_t bytes) override {
+    if (Function<void()> hook = std::exchange(hook_, nullptr)) hook();
     std::lock_guard lock(mutex_);
     ++calls_;
     if (bytes <= 0) ++errors_;
@@ -67,6 +68,8 @@ class FakeMemory final : public memory::RawMemory {
     calls_ = 0;
     fail_at_ = n;
   }
+  /// `f` runs once, inside the next allocate, before memory is given.
+  void during_next(Function<void()> f) { hook_ = std::move(f); }
   void note(char c) {
     std::lock_guard lock(mutex_);
     log_ += c;
@@ -99,6 +102,7 @@ class FakeMemory final : public memory::RawMemory {
   std::mutex mutex_;
   std::map<void*, int64_t> live_;
   std::string log_;
+  Function<void()> hook_;
   int64_t capacity_, used_ = 0, calls_ = 0, fail_at_ = 0, errors_ = 0;
 };
 
