@@ -45,7 +45,7 @@ class TENON_API Tensor : public TensorBase {
   void record_stream(const Stream& stream) const;
 
   // --- autograd (defined in autograd/) ----------------------------------------------------------------
-  bool requires_grad() const { return impl_->requires_grad(); }
+  bool requires_grad() const { return impl_->requires_grad() && (!impl_->base() || view_requires_grad()); }
   Tensor& requires_grad_(bool on = true);
   Tensor& set_requires_grad(bool on) { return requires_grad_(on); }
   bool is_leaf() const;
@@ -54,6 +54,8 @@ class TENON_API Tensor : public TensorBase {
   void set_grad(const Tensor& g) const;
   autograd::Node* grad_fn() const;
   void retain_grad() const;
+  /// Same for every view of a tensor; the one it was first taken from.
+  Tensor base() const { return Tensor(impl_->base()); }
   bool is_view() const { return static_cast<bool>(impl_->base()); }
   /// Backpropagates from this tensor; `gradient` may be left out for one-element tensors.
   void backward(const Tensor& gradient = {}, std::optional<bool> retain_graph = {}, bool create_graph = false) const;
@@ -167,6 +169,9 @@ class TENON_API Tensor : public TensorBase {
   Tensor index(std::initializer_list<TensorIndex> indices) const;
   Tensor index(std::span<const TensorIndex> indices) const;
   Tensor& index_put_(std::initializer_list<TensorIndex> indices, const Operand& value);
+
+ private:
+  bool view_requires_grad() const;
 };
 
 /// Wraps memory without owning it; `deleter`, if given, runs when the last view dies. `sizes` and `strides`

@@ -47,7 +47,9 @@ class TENON_API TensorImpl : public Counted {
   // Every view remembers its base: the relation must exist before anything requires grad, because an in-place
   // write through the view with a differentiable operand gives the base a history afterwards.
   /// A gradient may have to flow through this tensor: a leaf that asked for it, a result of one, or a view of such.
+  /// Cheap, and true too often for views made without recording; autograd::takes_part decides.
   bool requires_grad() const { return requires_grad_ || (base_ && base_->requires_grad_); }
+  bool own_requires_grad() const { return requires_grad_; }
   void set_requires_grad(bool on) { requires_grad_ = on; }
   /// The tensor this one is a differentiable view of (never itself a view); null for others.
   const Ref<TensorImpl>& base() const { return base_; }

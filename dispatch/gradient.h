@@ -34,8 +34,8 @@ class TENON_API Gradients {
   virtual bool has_grad(int i) const = 0;
   /// Saved output `i` (only if the registration says so).
   virtual Tensor result(int i = 0) = 0;
-  /// Geometry of tensor argument `i`.
-  virtual const TensorMeta& meta(int i) const = 0;
+  /// Geometry of tensor argument `i` (element `j` of a list argument).
+  virtual const TensorMeta& meta(int i, int j = -1) const = 0;
   virtual TensorMeta result_meta(int i = 0) const = 0;
   /// Whether argument `i` (element `j` of a list argument) wants a gradient.
   virtual bool needs(int i, int j = -1) const = 0;
@@ -52,17 +52,25 @@ class TENON_API Gradients {
 struct Gradient {
   void (*formula)(const OpBase& op, Gradients& g, std::span<const Value> args);
   uint32_t saved_inputs;   ///< bit i: argument i is kept for backward
+  uint32_t cross_inputs;   ///< bit i: argument i is kept if another argument needs a gradient
+  uint32_t geometry_inputs;  ///< bit i: argument i is kept as a meta tensor
   uint32_t saved_outputs;
   bool non_differentiable;
   const char* file;
   int line;
 };
 
-struct SaveMask { uint32_t bits; };
+struct SaveMask { uint64_t bits; };
 template <class... I>
-constexpr SaveMask inputs(I... i) { return {(0u | ... | (1u << i))}; }
+constexpr SaveMask inputs(I... i) { return {(uint64_t{0} | ... | (uint64_t{1} << i))}; }
+/// Inputs that only the gradients of other arguments read, as the factors of a product: kept only if one is needed.
 template <class... I>
-constexpr SaveMask outputs(I... i) { return {(0u | ... | (1u << (16 + i)))}; }
+constexpr SaveMask crosswise(I... i) { return {(uint64_t{0} | ... | (uint64_t{1} << (32 + i)))}; }
+/// Inputs of which the formula reads sizes, strides and offset only: kept as meta tensors, without their data.
+template <class... I>
+constexpr SaveMask geometry(I... i) { return {(uint64_t{0} | ... | (uint64_t{1} << (48 + i)))}; }
+template <class... I>
+constexpr SaveMask outputs(I... i) { return {(uint64_t{0} | ... | (uint64_t{1} << (16 + i)))}; }
 constexpr SaveMask result() { return outputs(0); }
 constexpr SaveMask nothing() { return {0}; }
 constexpr SaveMask operator|(SaveMask a, SaveMask b) { return {a.bits | b.bits}; }
@@ -101,12 +109,13 @@ struct FormulaCaller<Op<R(Args...), K>> {
 
 template <class Op, class F>
 constexpr Gradient make_gradient(const Op&, SaveMask saved, F, const char* file, int line) {
-  return {&detail::FormulaCaller<Op>::template call<F>, saved.bits & 0xffffu, saved.bits >> 16, false, file, line};
+  const auto part = [&](int shift) { return static_cast<uint32_t>(saved.bits >> shift & 0xffffu); };
+  return {&detail::FormulaCaller<Op>::template call<F>, part(0), part(32), part(48), part(16), false, file, line};
 }
 
 }  // namespace tenon::dispatch
 
-/// saved: inputs(0, 1) | result() | outputs(1) | nothing(), names found in tenon::dispatch.
+/// saved: inputs(0, 1) | crosswise(0, 1) | result() | outputs(1) | nothing(), names found in tenon::dispatch.
 #define TENON_REGISTER_GRADIENT(handle, saved, ...) TENON_REGISTER_GRADIENT_(handle, saved, __COUNTER__, __VA_ARGS__)
 #define TENON_REGISTER_GRADIENT_(handle, saved, id, ...) TENON_REGISTER_GRADIENT_NAMED_(handle, saved, id, __VA_ARGS__)
 #define TENON_REGISTER_GRADIENT_NAMED_(handle, saved, id, ...)                                         \
@@ -118,5 +127,5 @@ constexpr Gradient make_gradient(const Op&, SaveMask saved, F, const char* file,
 #define TENON_NON_DIFFERENTIABLE(handle) TENON_NON_DIFFERENTIABLE_(handle, __COUNTER__)
 #define TENON_NON_DIFFERENTIABLE_(handle, id) TENON_NON_DIFFERENTIABLE_NAMED_(handle, id)
 #define TENON_NON_DIFFERENTIABLE_NAMED_(handle, id)                                                        \
-  static const ::tenon::dispatch::Gradient tenon_gradient_##id{nullptr, 0, 0, true, __FILE__, __LINE__};   \
+  static const ::tenon::dispatch::Gradient tenon_gradient_##id{nullptr, 0, 0, 0, 0, true, __FILE__, __LINE__};\
   static const ::tenon::dispatch::GradientRegistrar tenon_gradient_registrar_##id(handle, tenon_gradient_##id)

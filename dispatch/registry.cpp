@@ -33,7 +33,7 @@ bool same_site(const char* a, int line_a, const char* b, int line_b) {
 }
 // Marks a cell two kernels compete for; the text is made when somebody asks.
 constexpr KernelEntry kConflict{nullptr, nullptr, 0, -1};
-constexpr Gradient kGradientConflict{nullptr, 0, 0, false, nullptr, 0};
+constexpr Gradient kGradientConflict{nullptr, 0, 0, 0, 0, false, nullptr, 0};
 }  // namespace
 
 const char* key_name(Key key) {

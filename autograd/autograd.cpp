@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tenon/autograd/autograd.h>
+
+#include <tenon/autograd/autograd_meta.h>
+#include <tenon/autograd/engine.h>
+#include <tenon/core/operand.h>
+#include <tenon/dispatch/make_tensor.h>
+
+namespace tenon {
+
+using autograd::AutogradMeta;
+using autograd::meta_if_any;
+using autograd::meta_of;
+
+Tensor& Tensor::requires_grad_(bool on) {
+  TENON_CHECK(defined(), ValueError, "requires_grad_: expected a tensor, got an undefined one");
+  TENON_CHECK(!on || is_differentiable(dtype()), AutogradError,
+              "requires_grad_: expected a floating-point or complex tensor, got ", dtype());
+  if (on == requires_grad()) return *this;
+  TENON_CHECK(on || is_leaf(), AutogradError,
+              "requires_grad_(false): expected a leaf, got the result of ", grad_fn()->name(), "; use detach()");
+  TENON_CHECK(!on || !impl_->inference() || dispatch::thread_state.inference, AutogradError,
+              "requires_grad_: the tensor was made in inference mode; clone() it outside");
+  impl_->set_requires_grad(on);
+  // The slot exists before other threads can use the leaf.
+  if (on) autograd::edge_of(*this);
+  return *this;
+}
+
+bool Tensor::view_requires_grad() const { return autograd::takes_part(*impl_); }
+bool Tensor::is_leaf() const { return !requires_grad() || !autograd::history_of(*this); }
+
+Tensor Tensor::grad() const {
+  const AutogradMeta* m = defined() ? meta_if_any(*impl_) : nullptr;
+  return m && m->holder ? m->holder->get() : Tensor();
+}
+
+void Tensor::set_grad(const Tensor& g) const {
+  TENON_CHECK(defined(), ValueError, "set_grad: expected a tensor, got an undefined one");
+  if (g.defined()) {
+    TENON_CHECK(g.sizes() == sizes(), ShapeError, "set_grad: expected sizes ", sizes(), ", got ", g.sizes());
+    TENON_CHECK(g.dtype() == dtype(), DtypeError, "set_grad: expected ", dtype(), ", got ", g.dtype());
+    TENON_CHECK(g.device() == device(), DeviceError, "set_grad: expected a tensor on ", device(), ", got one on ", g.device());
+  }
+  AutogradMeta& m = meta_of(*impl_);
+  if (!m.holder) m.holder = Ref<autograd::GradHolder>::adopt(new autograd::GradHolder);
+  m.holder->set(g);
+}
+
+autograd::Node* Tensor::grad_fn() const {
+  if (!defined() || !requires_grad()) return nullptr;
+  return autograd::history_of(*this).node.get();  // the tensor's slot keeps it alive
+}
+
+void Tensor::retain_grad() const {
+  TENON_CHECK(defined() && requires_grad(), AutogradError, "retain_grad: the tensor does not require grad");
+  const autograd::Edge e = autograd::history_of(*this);
+  if (!e) return;  // leaves keep theirs anyway
+  AutogradMeta& m = meta_of(*impl_);
+  if (m.retains_grad) return;
+  if (!m.holder) m.holder = Ref<autograd::GradHolder>::adopt(new autograd::GradHolder);
+  m.retains_grad = true;
+  e.node->retain_gradient(e.index, m.holder);
+}
+
+void Tensor::backward(const Tensor& gradient, std::optional<bool> retain_graph, bool create_graph) const {
+  autograd::backward({this, 1}, {&gradient, 1}, retain_graph, create_graph);
+}
+
+namespace autograd {
+namespace {
+
+std::vector<Root> make_roots(TensorList tensors, TensorList grads, const char* who) {
+  TENON_CHECK(grads.empty() || grads.size() == tensors.size(), ValueError, who, ": expected ", tensors.size(),
+              " gradients, or none, got ", grads.size());
+  std::vector<Root> roots;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const Tensor& t = tensors[i];
+    TENON_CHECK(t.defined(), ValueError, who, ": tensor ", i, " is undefined");
+    TENON_CHECK(takes_part(t), AutogradError, who, ": tensor ", i,
+                " does not require grad: none of what it was computed from does, or recording was off");
+    Tensor g = grads.empty() ? Tensor() : grads[i];
+    if (!g.defined()) {
+      TENON_CHECK(t.numel() == 1, AutogradError, who, ": tensor ", i, " has sizes ", t.sizes(),
+                  "; a gradient can be left out for one element only");
+      TENON_CHECK(!t.is_complex(), AutogradError, who, ": tensor ", i, " is complex; pass its gradient");
+      const NoGradGuard guard;
+      g = dispatch::make_tensor(t.sizes(), t.dtype(), t.device());
+      g.fill_(1.0);
+    }
+    TENON_CHECK(g.sizes() == t.sizes(), ShapeError, who, ": gradient ", i, ": expected sizes ", t.sizes(), ", got ", g.sizes());
+    TENON_CHECK(is_differentiable(g.dtype()) && g.is_complex() == t.is_complex(), DtypeError, who, ": gradient ", i,
+                ": expected ", t.dtype(), ", got ", g.dtype());
+    if (g.dtype() != t.dtype()) g = g.to(t.dtype());
+    TENON_CHECK(g.device() == t.device(), DeviceError, who, ": gradient ", i, ": expected a tensor on ", t.device(),
+                ", got one on ", g.device());
+    roots.push_back({edge_of(t), static_cast<Tensor&&>(g)});
+  }
+  return roots;
+}
+
+}  // namespace
+
+void backward(TensorList tensors, TensorList grads, std::optional<bool> retain_graph, bool create_graph) {
+  std::vector<Root> roots = make_roots(tensors, grads, "backward");
+  if (!roots.empty()) run_backward(static_cast<std::vector<Root>&&>(roots), retain_graph.value_or(create_graph), create_graph);
+}
+
+std::vector<Tensor> grad(TensorList outputs, TensorList inputs, TensorList grad_outputs, std::optional<bool> retain_graph,
+                         bool create_graph, bool allow_unused) {
+  TENON_CHECK(!inputs.empty(), ValueError, "grad: expected at least one input");
+  std::vector<Edge> captures;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    TENON_CHECK(inputs[i].defined() && takes_part(inputs[i]), AutogradError, "grad: input ", i, " does not require grad");
+    captures.push_back(edge_of(inputs[i]));
+  }
+  std::vector<Root> roots = make_roots(outputs, grad_outputs, "grad");
+  std::vector<Tensor> result =
+      run_backward(static_cast<std::vector<Root>&&>(roots), retain_graph.value_or(create_graph), create_graph, captures);
+  for (std::size_t i = 0; i < result.size(); ++i)
+    TENON_CHECK(allow_unused || result[i].defined(), AutogradError, "grad: input ", i,
+                " was not used to compute the outputs; allow_unused=true gives an undefined gradient instead");
+  return result;
+}
+
+HookHandle register_hook(const Tensor& t, TensorHook hook) {
+  TENON_CHECK(t.defined() && takes_part(t), AutogradError, "register_hook: the tensor does not require grad");
+  const Edge e = edge_of(t);
+  return e.node->add_tensor_hook(e.index, static_cast<TensorHook&&>(hook));
+}
+
+void register_post_accumulate_grad_hook(const Tensor& leaf, tenon::Function<void(const Tensor&)> hook) {
+  TENON_CHECK(leaf.defined() && takes_part(leaf) && leaf.is_leaf(), AutogradError,
+              "register_post_accumulate_grad_hook: expected a leaf that requires grad");
+  edge_of(leaf);
+  meta_of(*leaf.impl()).accumulator->add_accumulated_hook(static_cast<AccumulatedHook&&>(hook), dispatch::make_alias(leaf));
+}
+
+uint32_t output_number(const Tensor& t) { return t.defined() && takes_part(t) ? history_of(t).index : 0; }
+Edge gradient_edge(const Tensor& t) { return t.defined() ? edge_of(t) : Edge{}; }
+
+}  // namespace autograd
+}  // namespace tenon

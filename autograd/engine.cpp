@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tenon/autograd/engine.h>
+
+#include <tenon/autograd/anomaly.h>
+#include <tenon/autograd/hooks.h>
+#include <tenon/autograd/task.h>
+#include <tenon/core/operand.h>
+#include <tenon/dispatch/thread_state.h>
+#include <tenon/streams/event.h>
+#include <tenon/streams/guard.h>
+
+#include <algorithm>
+#include <optional>
+
+namespace tenon::autograd {
+namespace {
+
+struct Capture {
+  uint32_t output;
+  std::size_t position;
+  int32_t next;
+};
+
+class Run;
+constinit thread_local Run* current_run = nullptr;
+
+class Run {
+ public:
+  Run(std::vector<Root> roots, bool retain, bool create, std::span<const Edge> captures)
+      : roots_(static_cast<std::vector<Root>&&>(roots)), retain_(retain), mode_(create), previous_(current_run),
+        selective_(!captures.empty()) {
+    current_run = this;
+    std::vector<Edge> edges;
+    edges.reserve(roots_.size());
+    for (const Root& r : roots_) edges.push_back(r.edge);
+    task_.discover(edges);
+    if (selective_) select(captures);
+  }
+  ~Run() { current_run = previous_; }
+
+  std::vector<Tensor> go() {
+    for (Root& r : roots_) {
+      // What the caller queued on its own stream is there before the root's stream reads it.
+      add(*task_.find(r.edge.node.get()), r.edge.index, static_cast<Tensor&&>(r.grad), Stream());
+    }
+    for (const Root& r : roots_) {
+      Task::Entry& e = *task_.find(r.edge.node.get());
+      if (e.awaited == 0 && (e.wanted || e.capture >= 0) && !queued(e)) task_.push(e);
+    }
+    while (Task::Entry* e = task_.pop()) run(*e);
+    join_streams();
+    return static_cast<std::vector<Tensor>&&>(captured_);
+  }
+
+  bool wanted(const Node& node) {
+    if (!selective_) return true;
+    const Task::Entry* e = task_.find(&node);
+    return !e || e->wanted || e->capture >= 0;
+  }
+
+ private:
+  // Two roots may lead to one node.
+  bool queued(const Task::Entry& e) {
+    const auto position = task_.position(e);
+    if (std::find(started_.begin(), started_.end(), position) != started_.end()) return true;
+    started_.push_back(position);
+    return false;
+  }
+
+  void select(std::span<const Edge> captures) {
+    captured_.resize(captures.size());
+    for (Task::Entry& e : task_.entries()) e.wanted = false;
+    for (std::size_t k = 0; k < captures.size(); ++k) {
+      Task::Entry* e = captures[k] ? task_.find(captures[k].node.get()) : nullptr;
+      if (!e) continue;  // not part of the graph
+      captures_.push_back({captures[k].index, k, e->capture});
+      e->capture = static_cast<int32_t>(captures_.size() - 1);
+    }
+    // Larger numbers are nearer to the roots: in rising order every node's inputs are settled before it.
+    std::vector<Task::Entry*> order;
+    for (Task::Entry& e : task_.entries())
+      if (!e.node->edges().empty()) order.push_back(&e);
+    std::sort(order.begin(), order.end(),
+              [](const auto* a, const auto* b) { return a->node->sequence() < b->node->sequence(); });
+    for (Task::Entry* e : order) {
+      for (const Edge& edge : e->node->edges()) {
+        if (!edge) continue;
+        const Task::Entry& next = *task_.find(edge.node.get());
+        e->wanted = e->wanted || next.wanted || next.capture >= 0;
+      }
+    }
+  }
+
+  void run(Task::Entry& e) {
+    Node& node = *e.node;
+    std::optional<StreamGuard> stream;
+    if (!node.stream().device().is_cpu()) stream.emplace(node.stream());
+    const std::span<Tensor> grads = e.grads();
+    const bool any = std::any_of(grads.begin(), grads.end(), [](const Tensor& t) { return t.defined(); });
+    if (any && node.hooks()) before(node, grads);
+    for (int32_t c = e.capture; c >= 0; c = captures_[static_cast<std::size_t>(c)].next) {
+      const Capture& capture = captures_[static_cast<std::size_t>(c)];
+      captured_[capture.position] = grads[capture.output];
+      if (!node.stream().device().is_cpu()) note_stream(node.stream());
+    }
+    constexpr std::size_t kFew = 6;
+    Tensor few[kFew];
+    std::vector<Tensor> more;
+    const std::span<const Edge> edges = node.edges();
+    if (edges.size() > kFew) more.resize(edges.size());
+    const std::span<Tensor> results = edges.size() > kFew ? std::span<Tensor>(more) : std::span<Tensor>(few, edges.size());
+    const bool runs = any && e.wanted && !(selective_ && edges.empty());
+    if (runs) apply(node, grads, results);
+    for (Tensor& g : grads) g.reset();
+    if (!retain_ && e.wanted) node.release_saved();
+    if (runs && edges.empty() && !node.stream().device().is_cpu()) note_stream(node.stream());
+    for (std::size_t i = 0; i < edges.size(); ++i) {
+      if (!edges[i]) continue;
+      Task::Entry& next = *task_.find(edges[i].node.get());
+      if (results[i].defined()) add(next, edges[i].index, static_cast<Tensor&&>(results[i]), node.stream());
+      if (--next.awaited == 0 && (next.wanted || next.capture >= 0)) task_.push(next);
+    }
+  }
+
+  void apply(Node& node, std::span<Tensor> grads, std::span<Tensor> results) {
+    const NodeHooks* hooks = node.hooks();
+    std::vector<Tensor> seen;
+    if (hooks && !hooks->post.empty()) seen.assign(grads.begin(), grads.end());
+    if (anomaly_enabled()) apply_checked(node, grads, results);
+    else node.apply(grads, results);
+    if (hooks)
+      for (const NodeHooks::After& h : hooks->post) h.hook(results, seen);
+  }
+
+  static void before(Node& node, std::span<Tensor> grads) {
+    const NodeHooks& hooks = *node.hooks();
+    for (const NodeHooks::OnTensor& h : hooks.tensor) {
+      Tensor& g = grads[h.output];
+      if (!g.defined()) continue;
+      Tensor replaced = h.hook(g);
+      if (!replaced.defined()) continue;
+      TENON_CHECK(replaced.sizes() == g.sizes(), ShapeError, "hook on the gradient of ", node.name(), ": expected sizes ",
+                  g.sizes(), ", got ", replaced.sizes());
+      g = static_cast<Tensor&&>(replaced);
+    }
+    for (const NodeHooks::Before& h : hooks.pre) h.hook(grads);
+    for (const NodeHooks::Retained& r : hooks.retained) {
+      const Tensor& g = grads[r.output];
+      if (!g.defined()) continue;
+      const Tensor old = r.holder->get();
+      r.holder->set(!old.defined() ? (grad_enabled() ? g : g.detach()) : old.add(g));
+    }
+  }
+
+  // A contribution for output `index` of the entry's node, made on stream `from`.
+  void add(Task::Entry& e, uint32_t index, Tensor g, const Stream& from) {
+    const Stream& to = e.node->stream();
+    std::optional<StreamGuard> guard;
+    if (!to.device().is_cpu()) {
+      const Stream source = from.device().is_cpu() ? current_stream(to.device()) : from;
+      if (!(source == to)) {
+        to.wait_stream(source);
+        if (g.device() == to.device()) g.record_stream(to);
+      }
+      guard.emplace(to);
+    }
+    Tensor& slot = e.several ? e.many[index] : e.one;
+    if (!slot.defined()) {
+      slot = static_cast<Tensor&&>(g);
+      return;
+    }
+    // In place when nobody else sees the first contribution.
+    if (!mode_on() && slot.use_count() == 1 && slot.storage() && slot.storage()->use_count() == 1 && !slot.impl()->base() &&
+        slot.is_contiguous() && slot.sizes() == g.sizes() && slot.dtype() == g.dtype())
+      slot.add_(g);
+    else
+      slot = slot.add(g);
+  }
+  static bool mode_on() { return grad_enabled(); }
+
+  void note_stream(const Stream& s) {
+    if (std::find(used_.begin(), used_.end(), s) == used_.end()) used_.push_back(s);
+  }
+  void join_streams() {
+    for (const Stream& s : used_) {
+      const Stream mine = current_stream(s.device());
+      if (!(mine == s)) mine.wait_stream(s);
+    }
+  }
+
+  std::vector<Root> roots_;  // keep the graph alive
+  Task task_;
+  bool retain_;
+  dispatch::GradModeGuard mode_;
+  Run* previous_;
+  bool selective_;
+  std::vector<Capture> captures_;
+  std::vector<Tensor> captured_;
+  std::vector<std::size_t> started_;
+  std::vector<Stream> used_;
+};
+
+}  // namespace
+
+std::vector<Tensor> run_backward(std::vector<Root> roots, bool retain_graph, bool create_graph,
+                                 std::span<const Edge> captures) {
+  Run run(static_cast<std::vector<Root>&&>(roots), retain_graph, create_graph, captures);
+  return run.go();
+}
+
+bool wanted(const Node& node) { return !current_run || current_run->wanted(node); }
+
+}  // namespace tenon::autograd

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// The engine: runs a graph backward in the calling thread, for all devices.
+//
+// Note [Backward]. One pass finds the nodes that can be reached and how many contributions each awaits; nodes whose
+// contributions are complete run in the order of Note [Order] (node.h), each with its forward stream current. Where a
+// gradient crosses streams, the receiving stream waits for the giving one; at the end the caller's streams wait for
+// all. Nothing is written to nodes while this goes on, so graphs that share leaves, or are retained, may run in several
+// threads at once, a node may run another backward, and an exception leaves everything as it was.
+#pragma once
+
+#include <tenon/autograd/node.h>
+
+namespace tenon::autograd {
+
+struct Root {
+  Edge edge;
+  Tensor grad;
+};
+
+/// Runs from `roots`. With `captures`, only what leads to those edges runs, and the gradients that arrive there are
+/// returned (undefined where none did) instead of being accumulated; otherwise leaves accumulate.
+TENON_API std::vector<Tensor> run_backward(std::vector<Root> roots, bool retain_graph, bool create_graph,
+                                           std::span<const Edge> captures = {});
+
+/// Whether the backward run in this thread wants gradients at `node`; true outside of one.
+bool wanted(const Node& node);
+
+}  // namespace tenon::autograd

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tenon/autograd/engine.h>
+#include <tenon/autograd/hooks.h>
+
+namespace tenon::autograd {
+namespace {
+uint64_t next_sequence() {
+  static uint64_t counter = 0;
+  return __atomic_add_fetch(&counter, 1u, __ATOMIC_RELAXED);
+}
+// Nodes waiting to be destroyed by this thread; the flag is set while somebody further up the stack works on them.
+constinit thread_local Node* doomed = nullptr;
+constinit thread_local bool destroying = false;
+}  // namespace
+
+Node::Node(uint32_t outputs) : outputs_(outputs), sequence_(next_sequence()) {}
+
+Node::~Node() {
+  if (owns_edges_) delete[] edges_;
+  delete hooks_;
+}
+
+void Node::destroy(Node* node) noexcept {
+  if (destroying) {
+    node->next_ = doomed;
+    doomed = node;
+    return;
+  }
+  destroying = true;
+  node->dispose();
+  while (Node* next = doomed) {
+    doomed = next->next_;
+    next->dispose();
+  }
+  destroying = false;
+}
+
+void Node::set_edges(std::span<Edge> edges) {
+  if (owns_edges_) delete[] edges_;
+  edge_count_ = static_cast<uint32_t>(edges.size());
+  edges_ = new Edge[edges.size()];
+  owns_edges_ = true;
+  for (std::size_t i = 0; i < edges.size(); ++i) edges_[i] = static_cast<Edge&&>(edges[i]);
+}
+
+bool Node::should_compute(std::size_t i) const { return edges_[i] && wanted(*edges_[i].node); }
+
+NodeHooks& Node::make_hooks() {
+  if (!hooks_) hooks_ = new NodeHooks;
+  return *hooks_;
+}
+
+HookHandle Node::add_pre_hook(PreHook hook) {
+  NodeHooks& h = make_hooks();
+  h.pre.push_back({h.next_id, static_cast<PreHook&&>(hook)});
+  return {Ref<Node>::share(this), h.next_id++};
+}
+HookHandle Node::add_post_hook(PostHook hook) {
+  NodeHooks& h = make_hooks();
+  h.post.push_back({h.next_id, static_cast<PostHook&&>(hook)});
+  return {Ref<Node>::share(this), h.next_id++};
+}
+HookHandle Node::add_tensor_hook(uint32_t output, TensorHook hook) {
+  NodeHooks& h = make_hooks();
+  h.tensor.push_back({h.next_id, output, static_cast<TensorHook&&>(hook)});
+  return {Ref<Node>::share(this), h.next_id++};
+}
+void Node::retain_gradient(uint32_t output, Ref<GradHolder> holder) {
+  NodeHooks& h = make_hooks();
+  h.retained.push_back({output, static_cast<Ref<GradHolder>&&>(holder)});
+}
+
+void Node::forget_gradient(const GradHolder* holder) {
+  if (hooks_) std::erase_if(hooks_->retained, [&](const auto& e) { return e.holder.get() == holder; });
+}
+void Node::set_site(std::vector<void*> frames) { make_hooks().site = static_cast<std::vector<void*>&&>(frames); }
+
+HookHandle::HookHandle(Ref<Node> node, uint64_t id) : node_(static_cast<Ref<Node>&&>(node)), id_(id) {}
+HookHandle::HookHandle(const HookHandle&) = default;
+HookHandle::HookHandle(HookHandle&&) noexcept = default;
+HookHandle::~HookHandle() = default;
+HookHandle& HookHandle::operator=(HookHandle o) noexcept {
+  std::swap(node_, o.node_);
+  std::swap(id_, o.id_);
+  return *this;
+}
+void HookHandle::remove() {
+  if (!node_) return;
+  NodeHooks& h = *node_->hooks_;
+  std::erase_if(h.tensor, [&](const auto& e) { return e.id == id_; });
+  std::erase_if(h.pre, [&](const auto& e) { return e.id == id_; });
+  std::erase_if(h.post, [&](const auto& e) { return e.id == id_; });
+  node_ = nullptr;
+}
+
+}  // namespace tenon::autograd

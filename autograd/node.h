@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Node: one step of the recorded graph. It receives the gradients of its outputs and gives those of its inputs; edges
+// lead to the nodes its inputs came from. Custom functions, operators, leaves and writes through views are all nodes.
+//
+// Note [Order]. Every node takes a number from one counter when it is made, and its edges lead to nodes that exist
+// already; so larger numbers come first in backward, and the order of a graph is the same in every run.
+// Note [Destruction]. Destroying a node may destroy the nodes behind it. Node::destroy queues them instead of
+// recursing, so a chain of a million nodes needs no stack.
+// Thread safety: a finished node may be read by any thread. Hooks are added with exclusive access.
+#pragma once
+
+#include <tenon/core/tensor.h>
+#include <tenon/streams/stream.h>
+
+namespace tenon::autograd {
+
+class Node;
+struct NodeHooks;
+struct GradHolder;
+
+/// Where a gradient goes: input `index` of `node`, which is output `index` of the forward step.
+struct Edge {
+  Ref<Node> node;
+  uint32_t index = 0;
+  explicit operator bool() const { return static_cast<bool>(node); }
+};
+
+/// Sees the gradient of a tensor; an undefined result leaves it, another one of the same sizes replaces it.
+using TensorHook = tenon::Function<Tensor(const Tensor&)>;
+/// Sees, and may change, the gradients a node is about to receive.
+using PreHook = tenon::Function<void(std::span<Tensor> grads)>;
+/// Sees the gradients a node received, and may change those it gives on.
+using PostHook = tenon::Function<void(std::span<Tensor> results, std::span<const Tensor> grads)>;
+
+/// Removes a hook again; keeps the node alive meanwhile.
+class TENON_API HookHandle {
+ public:
+  HookHandle() = default;
+  HookHandle(Ref<Node> node, uint64_t id);
+  HookHandle(const HookHandle&);
+  HookHandle(HookHandle&&) noexcept;
+  HookHandle& operator=(HookHandle) noexcept;
+  ~HookHandle();
+  void remove();
+
+ private:
+  Ref<Node> node_;
+  uint64_t id_ = 0;
+};
+
+class TENON_API Node : public Counted {
+ public:
+  /// `outputs`: how many gradients apply() receives.
+  explicit Node(uint32_t outputs = 1);
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+  static void destroy(Node* node) noexcept;
+
+  /// For messages, graph dumps and printing: "mul", "accumulate_grad".
+  virtual std::string name() const = 0;
+  /// `grads[i]` is the gradient of output i, undefined for zero (at least one is defined). Fills `results[i]` for edge
+  /// i; undefined means zero. Runs in grad mode only under create_graph. May move from `grads`.
+  virtual void apply(std::span<Tensor> grads, std::span<Tensor> results) = 0;
+  /// Drops what was saved for backward; apply() throws AutogradError afterwards if that was anything.
+  virtual void release_saved() noexcept {}
+
+  uint64_t sequence() const { return sequence_; }
+  uint32_t outputs() const { return outputs_; }
+  std::span<const Edge> edges() const { return {edges_, edge_count_}; }
+  /// Moves from `edges`.
+  void set_edges(std::span<Edge> edges);
+  void replace_edge(std::size_t i, Edge e) { edges_[i] = static_cast<Edge&&>(e); }
+  /// Whether somebody wants the gradient of edge `i`: false lets apply() skip the work.
+  bool should_compute(std::size_t i) const;
+  /// The stream forward ran on, current again in backward. The CPU's default for work on the host.
+  const Stream& stream() const { return stream_; }
+  /// Remembers the calling thread's current stream of `device`.
+  void set_device(Device device) {
+    if (!device.is_cpu() && !device.is_meta()) stream_ = current_stream(device);
+  }
+
+  HookHandle add_pre_hook(PreHook hook);
+  HookHandle add_post_hook(PostHook hook);
+  HookHandle add_tensor_hook(uint32_t output, TensorHook hook);
+  /// Lets `holder` receive the gradient of `output` (retain_grad).
+  void retain_gradient(uint32_t output, Ref<GradHolder> holder);
+  void forget_gradient(const GradHolder* holder);
+  /// Remembers where the step was recorded (anomaly mode).
+  void set_site(std::vector<void*> frames);
+  const NodeHooks* hooks() const { return hooks_; }
+
+ protected:
+  virtual ~Node();
+  /// Frees the object; subclasses with memory of their own replace it.
+  virtual void dispose() noexcept { delete this; }
+  /// Edges in memory that the subclass owns and destroys.
+  void place_edges(Edge* edges, uint32_t count) { edges_ = edges, edge_count_ = count; }
+  void set_sequence(uint64_t s) { sequence_ = s; }
+
+ private:
+  friend class HookHandle;
+  NodeHooks& make_hooks();
+
+  uint32_t outputs_;
+  uint32_t edge_count_ = 0;
+  Edge* edges_ = nullptr;
+  bool owns_edges_ = false;
+  uint64_t sequence_;
+  Stream stream_;
+  NodeHooks* hooks_ = nullptr;
+  Node* next_ = nullptr;  // in the queue of destruction
+};
+
+}  // namespace tenon::autograd

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tenon/autograd/view_node.h>
+#include <tenon/core/operand.h>
+#include <tenon/dispatch/make_tensor.h>
+#include <tenon/ops/backward.h>
+
+namespace tenon::autograd {
+namespace {
+
+class ViewNode final : public Node {
+ public:
+  ViewNode(const Geometry& base, const Geometry& view, Device device, Edge edge) : base_(base), view_(view) {
+    set_edges({&edge, 1});
+    set_device(device);
+  }
+  std::string name() const override { return "as_strided"; }
+  void apply(std::span<Tensor> grads, std::span<Tensor> results) override {
+    if (!should_compute(0)) return;
+    results[0] = op::as_strided_backward(grads[0], view_.sizes, view_.strides, view_.offset, base_.sizes, base_.strides,
+                                         base_.offset);
+  }
+
+ private:
+  Geometry base_, view_;
+};
+
+class CopySlices final : public Node {
+ public:
+  CopySlices(const TensorImpl& base, const TensorImpl& view, Edge edge, Ref<Node> write)
+      : base_(base), view_(view), write_(static_cast<Ref<Node>&&>(write)) {
+    const std::span<const Edge> inner = write_->edges();
+    std::vector<Edge> edges(inner.begin(), inner.end());
+    if (edges.empty()) edges.emplace_back();
+    edges[0] = edge;
+    set_edges(edges);
+    if (!inner.empty()) write_->replace_edge(0, static_cast<Edge&&>(edge));  // what it is asked for is wanted there
+    set_device(view.device());
+  }
+  std::string name() const override { return write_->name() + "_ (through a view)"; }
+
+  void apply(std::span<Tensor> grads, std::span<Tensor> results) override {
+    // A copy with the base's own strides, so that the view's geometry fits it.
+    Tensor whole = dispatch::make_tensor(base_.sizes, grads[0].dtype(), grads[0].device(), base_.strides);
+    whole.copy_(grads[0]);
+    grads[0].reset();
+    Tensor part = whole.as_strided(view_.sizes, view_.strides, view_.offset - base_.offset);
+    Tensor received = part.clone();
+    write_->apply({&received, 1}, results);
+    if (!should_compute(0)) return;
+    if (results[0].defined()) part.copy_(results[0]);
+    else part.zero_();
+    results[0] = static_cast<Tensor&&>(whole);
+  }
+  void release_saved() noexcept override { write_->release_saved(); }
+
+ private:
+  Geometry base_, view_;
+  Ref<Node> write_;
+};
+
+}  // namespace
+
+Ref<Node> make_view_node(const Geometry& base, const Geometry& view, Device device, Edge base_edge) {
+  return Ref<Node>::adopt(new ViewNode(base, view, device, static_cast<Edge&&>(base_edge)));
+}
+
+Ref<Node> make_copy_slices(const TensorImpl& base, const TensorImpl& view, Edge base_edge, Ref<Node> write) {
+  return Ref<Node>::adopt(new CopySlices(base, view, static_cast<Edge&&>(base_edge), static_cast<Ref<Node>&&>(write)));
+}
+
+}  // namespace tenon::autograd

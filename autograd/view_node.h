@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// The two nodes that in-place writes through views need: the gradient of a view taken from its base, and the rewritten
+// history of a base. Internal.
+#pragma once
+
+#include <tenon/autograd/node.h>
+
+namespace tenon::autograd {
+
+/// Sizes, strides and offset, in elements of one storage.
+struct Geometry {
+  DimVector sizes, strides;
+  int64_t offset = 0;
+  Geometry() = default;
+  explicit Geometry(const TensorImpl& t) : sizes(t.sizes()), strides(t.strides()), offset(t.offset()) {}
+};
+
+/// The node of `view` derived from that of its base: backward puts the gradient into zeros of the base's geometry.
+Ref<Node> make_view_node(const Geometry& base, const Geometry& view, Device device, Edge base_edge);
+
+/// Note [Writes through views]. `view.op_(...)` changes part of the base, so the base's history becomes: everything
+/// outside the view as before, the view's part through the operator. Backward copies the gradient of the base, lets
+/// the operator's node (`write`, recorded for the view) treat the view's part, and writes the gradient it returns for
+/// the view back there. Edge 0 leads to the base's former history, the others are those of `write`.
+Ref<Node> make_copy_slices(const TensorImpl& base, const TensorImpl& view, Edge base_edge, Ref<Node> write);
+
+}  // namespace tenon::autograd

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#define TENON_DEFINE_OPERATORS
+#include <tenon/ops/backward.h>
+
+#include <tenon/dispatch/make_tensor.h>
+
+namespace tenon {
+namespace {
+
+Tensor zeros(const Tensor& like, IntArrayRef sizes, IntArrayRef strides = {}) {
+  Tensor t = dispatch::make_tensor(sizes, like.dtype(), like.device(), strides);
+  t.zero_();
+  return t;
+}
+
+// Adds `part` to what `window` shows; elements that the window shows several times get every contribution.
+void add_into(const Tensor& window, const Tensor& part) {
+  if (!dispatch::overlaps_itself(window)) {
+    Tensor w = window;
+    w.add_(part);
+    return;
+  }
+  // Entries along the dimension of the smallest step do not meet one another's copies when taken one at a time.
+  int64_t dim = -1;
+  for (int64_t d = 0; d < window.dim(); ++d)
+    if (window.size(d) > 1 && (dim < 0 || window.stride(d) < window.stride(dim))) dim = d;
+  for (int64_t i = 0; i < window.size(dim); ++i) add_into(window.select(dim, i), part.select(dim, i));
+}
+
+}  // namespace
+
+namespace impl {
+
+Tensor as_strided_backward(Call&, const Tensor& grad, IntArrayRef size, IntArrayRef stride, int64_t storage_offset,
+                           IntArrayRef base_size, IntArrayRef base_stride, int64_t base_offset) {
+  // Expanded dimensions: all their entries are one element.
+  DimVector repeated, sizes, strides;
+  for (std::size_t d = 0; d < size.size(); ++d) {
+    if (stride[d] == 0 && size[d] > 1) {
+      repeated.push_back(static_cast<int64_t>(d));
+    } else {
+      sizes.push_back(size[d]);
+      strides.push_back(stride[d]);
+    }
+  }
+  const Tensor part = repeated.empty() ? grad : grad.sum(repeated);
+  Tensor base = zeros(grad, base_size, base_stride);
+  if (part.numel() == 0) return base;
+  Tensor window = dispatch::make_view(base, sizes, strides, storage_offset - base_offset);
+  if (dispatch::overlaps_itself(window)) add_into(window, part);
+  else window.copy_(part);
+  return base;
+}
+
+Tensor select_backward(Call&, const Tensor& grad, IntArrayRef input_sizes, int64_t dim, int64_t index) {
+  const Tensor base = zeros(grad, input_sizes);
+  base.select(dim, index).copy_(grad);
+  return base;
+}
+
+Tensor slice_backward(Call&, const Tensor& grad, IntArrayRef input_sizes, int64_t dim, int64_t start, int64_t end, int64_t step) {
+  const Tensor base = zeros(grad, input_sizes);
+  base.slice(dim, start, end, step).copy_(grad);
+  return base;
+}
+
+}  // namespace impl
+}  // namespace tenon
