@@ -184,8 +184,7 @@ CudaAvailability diagnose(const CudaProbe& p) {
     return {CudaStatus::driver_too_old,
             "the driver supports CUDA " + version_text(p.driver_version) + ", tenon was built for CUDA " +
                 version_text(p.runtime_version),
-            "Update the NVIDIA driver to branch " + std::to_string(minimum_driver(p.runtime_version)) +
-                " or newer, or build tenon with a CUDA " + std::to_string(p.driver_version / 1000) + " toolkit."};
+            "Update the NVIDIA driver to branch " + std::to_string(minimum_driver(p.runtime_version)) + " or newer."};
   }
   if (p.driver_status != kSuccess && p.driver_status != kNoDevice) return driver_failure(p.driver_status);
   if (p.device_count == 0) return no_device(p);

@@ -94,9 +94,8 @@ class CudaStreams final : public RawStreams {
     TENON_CUDA(cudaLaunchHostFunc(raw(stream), run_callback, owned.get()));
     owned.release();  // NOLINT(bugprone-unused-return-value): run_callback deletes it
   }
-  void copy(int device, void* stream, void* to, const void* from, int64_t bytes) override {
-    (void)device;  // the caller made it current
-    TENON_CUDA(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault, static_cast<cudaStream_t>(stream)));
+  void copy(int, void* stream, void* to, const void* from, int64_t bytes) override {
+    TENON_CUDA(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault, raw(stream)));
   }
   bool is_capturing(int, void* stream) override {
     if (!stream) return false;  // the default stream cannot be captured, and asking would break another's capture
