@@ -96,7 +96,7 @@ __device__ __forceinline__ void fold_group(const Op& op, typename Op::Acc& acc, 
   for (int offset = within / 2; offset > 0; offset /= 2) op.merge(acc, shuffle_down(acc, offset));
   if (group <= 32) return;
   constexpr int kWarps = kReduceThreads / 32;
-  __shared__ alignas(16) unsigned char memory[kWarps * sizeof(A)];
+  alignas(16) __shared__ unsigned char memory[kWarps * sizeof(A)];
   A* warps = reinterpret_cast<A*>(memory);
   if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = acc;
   __syncthreads();
@@ -221,7 +221,7 @@ __global__ void __launch_bounds__(kReduceThreads) reduce_columns(const __grid_co
     }
   }
   if (down > 1) {
-    __shared__ alignas(16) unsigned char memory[kReduceThreads * sizeof(A)];
+    alignas(16) __shared__ unsigned char memory[kReduceThreads * sizeof(A)];
     A* all = reinterpret_cast<A*>(memory);
 #pragma unroll
     for (int w = 0; w < W; ++w) {
