@@ -4,6 +4,14 @@
 
 #include <tenon/dispatch/make_tensor.h>
 
+namespace tenon {
+namespace {
+constinit bool tf32_allowed = false;
+}
+bool allow_tf32() { return __atomic_load_n(&tf32_allowed, __ATOMIC_RELAXED); }
+void set_allow_tf32(bool on) { __atomic_store_n(&tf32_allowed, on, __ATOMIC_RELAXED); }
+}  // namespace tenon
+
 namespace tenon::impl {
 namespace {
 using dispatch::make_view;

@@ -26,6 +26,11 @@ TENON_OP(matmul, "matmul(Tensor self, Tensor other) -> Tensor", composite, kNoIn
 TENON_OP(linear, "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", composite, kNoInplace,
          Tensor(const Tensor&, const Tensor&, const Tensor&), void())
 
+/// Whether CUDA may multiply float32 (and complex64) matrices through TF32, which keeps 10 bits of the mantissa; off
+/// unless set. Any thread; counts for products queued from then on.
+TENON_API bool allow_tf32();
+TENON_API void set_allow_tf32(bool on);
+
 /// [m, k] x [k, n] -> [m, n]. Both of one dtype, anything but bool. 16-bit floats are summed in float32, integers
 /// wrap. ShapeError, DtypeError.
 inline Tensor mm(const Tensor& self, const Tensor& mat2) { return op::mm(self, mat2); }
