@@ -59,6 +59,7 @@ run_one() {  # run_one LOG LABEL command...: appends to the log, adds a row
 
 tests() {
   local program
+  compgen -G "$here/bin/*_tests" >/dev/null || { row tests MISSING 0 "no test program in the bundle"; bad=1; }
   for program in "$here"/bin/*_tests; do
     [ -x "$program" ] && run_one "$OUT/tests.log" "$(basename "$program")" "$program" ${TEST_FILTER:+"$TEST_FILTER"}
   done
@@ -98,5 +99,5 @@ done
 
 printf '\n%s\n' "$(head -1 "$here/VERSION") on $(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -1)"
 cat "$table"
-cp "$table" "$OUT/summary.txt"
+cat "$table" >"$OUT/summary.txt"
 exit $bad
