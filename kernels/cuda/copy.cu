@@ -104,16 +104,14 @@ template <class To>
 __global__ void __launch_bounds__(cuda::kLoopThreads)
     convert_kernel(const __grid_constant__ cuda::LoopArgs<2> p, const DType from) {
   constexpr int U = kConvertUnroll;
-  const uint32_t first = blockIdx.x * (cuda::kLoopThreads * U) + threadIdx.x;
-  int32_t offset[U][2];
-  cuda::detail::find_offsets<1, U, 2>(p, first, offset);
+  const cuda::detail::Walk<1, U, 2> walk(p);
   To y[U];
   auto load = [&](auto tag) {
     using From = typename decltype(tag)::type;
     From x[U];
 #pragma unroll
     for (int u = 0; u < U; ++u)
-      x[u] = first + u * cuda::kLoopThreads < p.vectors ? *reinterpret_cast<const From*>(p.data[1] + offset[u][1]) : From{};
+      x[u] = walk.index[u] < p.vectors ? *reinterpret_cast<const From*>(p.data[1] + walk.offset[u][1]) : From{};
 #pragma unroll
     for (int u = 0; u < U; ++u) y[u] = cuda::convert<To>(x[u]);
   };
@@ -136,7 +134,7 @@ __global__ void __launch_bounds__(cuda::kLoopThreads)
   }
 #pragma unroll
   for (int u = 0; u < U; ++u)
-    if (first + u * cuda::kLoopThreads < p.vectors) *reinterpret_cast<To*>(p.data[0] + offset[u][0]) = y[u];
+    if (walk.index[u] < p.vectors) *reinterpret_cast<To*>(p.data[0] + walk.offset[u][0]) = y[u];
 }
 
 template <class To, class From>
@@ -165,8 +163,7 @@ void copy_cuda(const LoopPlan& plan) {
     if (done) return;
     cuda::LoopArgs<2> p;
     cuda::make_args(p, range, 1);
-    const auto blocks = static_cast<unsigned>(cuda::ceil_div(p.vectors, cuda::kLoopThreads * kConvertUnroll));
-    cuda::launch(convert_kernel<To>, blocks, cuda::kLoopThreads, 0, p, from);
+    cuda::launch(convert_kernel<To>, cuda::detail::walk_blocks(p, kConvertUnroll), cuda::kLoopThreads, 0, p, from);
   });
 }
 

@@ -14,6 +14,7 @@ bool make_args(LoopArgs<N>& p, const LoopRange& range, int width) {
   p.splat = 0;
   p.numbers = plan.numbers;
   p.ndim = ndim;
+  p.rows = 0;
 
   // Elements by which the addresses miss the vectors' alignment: one dimension may start inside a vector, if all
   // operands do so alike.
@@ -56,8 +57,14 @@ bool make_args(LoopArgs<N>& p, const LoopRange& range, int width) {
     p.lo = 0;
     p.hi = static_cast<uint32_t>(range.numel);
     vectors = range.numel / width;
-    p.sizes[0] = Divider(static_cast<uint32_t>(inner / width));
+    const int64_t columns = inner / width;
+    p.sizes[0] = Divider(static_cast<uint32_t>(columns));
     for (int d = 1; d + 1 < ndim; ++d) p.sizes[d] = Divider(static_cast<uint32_t>(range.shape[d]));
+    // A row is cut into blocks, so it should fill them.
+    if (columns % kLoopThreads == 0 || columns >= 4 * kLoopThreads) {
+      p.rows = static_cast<uint32_t>(vectors / columns);
+      p.segments = Divider(static_cast<uint32_t>(ceil_div(columns, kLoopThreads)));
+    }
   }
   p.vectors = static_cast<uint32_t>(vectors);
   return true;

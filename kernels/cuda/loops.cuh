@@ -7,6 +7,9 @@
 // strided or misaligned. Both walk up to kMaxDims dimensions; dimension 0 of the first counts in vectors, so a
 // contiguous plan and a row or column broadcast are the same code, and a plan of one dimension divides nothing.
 // Per operand, uniform branches choose between a vector, one value for the vector (stride 0) and a number.
+//
+// Note [Walking rows]. With long rows a thread's vectors lie below each other, not side by side: a row that is
+// broadcast is then read from the cache by the same warp at once, and offsets of rows are the block's, not the thread's.
 #pragma once
 
 #include <tenon/kernels/cuda/divider.h>
@@ -30,12 +33,14 @@ template <int N>
 struct LoopArgs {
   uint32_t vectors;  ///< to walk
   uint32_t lo, hi;   ///< the elements that exist, counted from the start of vector 0
+  uint32_t rows;     ///< 0: vectors are numbered throughout; else as Note [Walking rows], and this many rows
   uint32_t splat;    ///< bit k: operand k has one value for all elements of a vector
   uint32_t numbers;  ///< bit k: operand k is number[k]
   int ndim;
   char* data[N];  ///< at vector 0, which may begin before the first element
   int32_t stride[N][kMaxDims];  ///< bytes; dimension 0 counts in vectors
-  Divider sizes[kMaxDims - 1];
+  Divider sizes[kMaxDims];
+  Divider segments;  ///< blocks a row takes
   alignas(16) unsigned char number[N][16];
 };
 
@@ -80,43 +85,81 @@ constexpr int unroll() {
   return W * most <= 16 ? most : (W >= 16 ? 1 : 16 / W);
 }
 
+// What a thread walks: U vectors, their numbers (beyond p.vectors: none) and every operand's offset of each.
 template <int W, int U, int N>
-__device__ __forceinline__ void find_offsets(const LoopArgs<N>& p, uint32_t first, int32_t (&offset)[U][N]) {
+struct Walk {
   uint32_t index[U];
+  int32_t offset[U][N];
+  bool whole;  // uniform in the block: every vector of the tile is there with all elements, and no access needs a test
+
+  __device__ __forceinline__ explicit Walk(const LoopArgs<N>& p) {
+    uint32_t outer[U];
+    if (p.rows == 0) {
+      constexpr uint32_t kTile = kLoopThreads * U;
+      const uint32_t tile = blockIdx.x * kTile;
+      whole = tile * W >= p.lo && (tile + kTile) * W <= p.hi;
 #pragma unroll
-  for (int u = 0; u < U; ++u) {
-    index[u] = first + u * kLoopThreads;
+      for (int u = 0; u < U; ++u) {
+        outer[u] = index[u] = tile + u * kLoopThreads + threadIdx.x;
 #pragma unroll
-    for (int k = 0; k < N; ++k) offset[u][k] = 0;
+        for (int k = 0; k < N; ++k) offset[u][k] = 0;
+      }
+      if (p.ndim > 1) step(p, 0, outer);
+      else last(p, 0, outer);
+    } else {
+      const uint32_t group = p.segments.quotient(blockIdx.x), segment = blockIdx.x - group * p.segments.size;
+      const uint32_t column = segment * kLoopThreads + threadIdx.x, columns = p.sizes[0].size;
+      whole = (segment + 1) * kLoopThreads <= columns && (group + 1) * U <= p.rows;
+#pragma unroll
+      for (int u = 0; u < U; ++u) {
+        outer[u] = group * U + u;
+        index[u] = column < columns && outer[u] < p.rows ? outer[u] * columns + column : ~0u;
+#pragma unroll
+        for (int k = 0; k < N; ++k) offset[u][k] = static_cast<int32_t>(column) * p.stride[k][0];
+      }
+    }
+    if (p.ndim < 2) return;
+    if (p.ndim > 2) {
+      step(p, 1, outer);
+#pragma unroll 1
+      for (int d = 2; d + 1 < p.ndim; ++d) step(p, d, outer);
+    }
+    last(p, p.ndim - 1, outer);
   }
-  auto step = [&](int d) {
+  __device__ __forceinline__ bool exists(const LoopArgs<N>& p, int u, int w) const {
+    const uint32_t e = index[u] * W + w;
+    return index[u] < p.vectors && e >= p.lo && e < p.hi;
+  }
+
+ private:
+  // Takes dimension d off the numbers.
+  __device__ __forceinline__ void step(const LoopArgs<N>& p, int d, uint32_t (&outer)[U]) {
     const Divider size = p.sizes[d];
 #pragma unroll
     for (int u = 0; u < U; ++u) {
-      const uint32_t quotient = size.quotient(index[u]), rest = index[u] - quotient * size.size;
-      index[u] = quotient;
+      const uint32_t quotient = size.quotient(outer[u]), rest = outer[u] - quotient * size.size;
+      outer[u] = quotient;
 #pragma unroll
       for (int k = 0; k < N; ++k) offset[u][k] += static_cast<int32_t>(rest) * p.stride[k][d];
     }
-  };
-  const int last = p.ndim - 1;
-  if (last > 0) {
-    step(0);
-    if (last > 1) {
-      step(1);
-#pragma unroll 1
-      for (int d = 2; d < last; ++d) step(d);
-    }
   }
+  __device__ __forceinline__ void last(const LoopArgs<N>& p, int d, const uint32_t (&outer)[U]) {
 #pragma unroll
-  for (int u = 0; u < U; ++u)
+    for (int u = 0; u < U; ++u)
 #pragma unroll
-    for (int k = 0; k < N; ++k) offset[u][k] += static_cast<int32_t>(index[u]) * p.stride[k][last];
+      for (int k = 0; k < N; ++k) offset[u][k] += static_cast<int32_t>(outer[u]) * p.stride[k][d];
+  }
+};
+
+/// Blocks to launch for a Walk of U vectors a thread.
+template <int N>
+unsigned walk_blocks(const LoopArgs<N>& p, int U) {
+  return static_cast<unsigned>(p.rows == 0 ? ceil_div(p.vectors, int64_t(kLoopThreads) * U)
+                                           : ceil_div(p.rows, U) * p.segments.size);
 }
 
 template <int K, class T, int W, int U, int N>
-__device__ __forceinline__ void load_operand(Vector<T, W> (&x)[U], const LoopArgs<N>& p, uint32_t first, bool whole,
-                                             const int32_t (&offset)[U][N]) {
+__device__ __forceinline__ void load_operand(Vector<T, W> (&x)[U], const LoopArgs<N>& p, const Walk<W, U, N>& walk) {
   if ((p.numbers >> K) & 1u) {
     T value;
     memcpy(&value, p.number[K], sizeof(T));
@@ -128,42 +171,38 @@ __device__ __forceinline__ void load_operand(Vector<T, W> (&x)[U], const LoopArg
     T value[U];
 #pragma unroll
     for (int u = 0; u < U; ++u)
-      value[u] = first + u * kLoopThreads < p.vectors ? *reinterpret_cast<const T*>(p.data[K] + offset[u][K]) : T{};
+      value[u] = walk.index[u] < p.vectors ? *reinterpret_cast<const T*>(p.data[K] + walk.offset[u][K]) : T{};
 #pragma unroll
     for (int u = 0; u < U; ++u)
 #pragma unroll
       for (int w = 0; w < W; ++w) x[u].v[w] = value[u];
-  } else if (whole) {
+  } else if (walk.whole) {
 #pragma unroll
-    for (int u = 0; u < U; ++u) x[u] = load_vector<T, W>(p.data[K] + offset[u][K]);
+    for (int u = 0; u < U; ++u) x[u] = load_vector<T, W>(p.data[K] + walk.offset[u][K]);
   } else {
 #pragma unroll
     for (int u = 0; u < U; ++u)
 #pragma unroll
-      for (int w = 0; w < W; ++w) {
-        const uint32_t e = (first + u * kLoopThreads) * W + w;
-        x[u].v[w] = e >= p.lo && e < p.hi
-                        ? *reinterpret_cast<const T*>(p.data[K] + offset[u][K] + w * static_cast<int>(sizeof(T)))
+      for (int w = 0; w < W; ++w)
+        x[u].v[w] = walk.exists(p, u, w)
+                        ? *reinterpret_cast<const T*>(p.data[K] + walk.offset[u][K] + w * static_cast<int>(sizeof(T)))
                         : T{};
-      }
   }
 }
 
 template <int K, class T, int W, int U, int N>
-__device__ __forceinline__ void store_operand(const Vector<T, W> (&x)[U], const LoopArgs<N>& p, uint32_t first,
-                                              bool whole, const int32_t (&offset)[U][N]) {
-  if (whole) {
+__device__ __forceinline__ void store_operand(const Vector<T, W> (&x)[U], const LoopArgs<N>& p,
+                                              const Walk<W, U, N>& walk) {
+  if (walk.whole) {
 #pragma unroll
-    for (int u = 0; u < U; ++u) store_vector<T, W>(p.data[K] + offset[u][K], x[u]);
+    for (int u = 0; u < U; ++u) store_vector<T, W>(p.data[K] + walk.offset[u][K], x[u]);
   } else {
 #pragma unroll
     for (int u = 0; u < U; ++u)
 #pragma unroll
-      for (int w = 0; w < W; ++w) {
-        const uint32_t e = (first + u * kLoopThreads) * W + w;
-        if (e >= p.lo && e < p.hi)
-          *reinterpret_cast<T*>(p.data[K] + offset[u][K] + w * static_cast<int>(sizeof(T))) = x[u].v[w];
-      }
+      for (int w = 0; w < W; ++w)
+        if (walk.exists(p, u, w))
+          *reinterpret_cast<T*>(p.data[K] + walk.offset[u][K] + w * static_cast<int>(sizeof(T))) = x[u].v[w];
   }
 }
 
@@ -177,10 +216,8 @@ struct Slots;
 template <int W, int U, std::size_t... I, class... As>
 struct Slots<W, U, std::index_sequence<I...>, As...> : Slot<static_cast<int>(I), W, U, As>... {
   template <int First, int N>
-  __device__ __forceinline__ void load(const LoopArgs<N>& p, uint32_t first, bool whole, const int32_t (&offset)[U][N]) {
-    (load_operand<First + static_cast<int>(I), As, W, U, N>(Slot<static_cast<int>(I), W, U, As>::x, p, first, whole,
-                                                            offset),
-     ...);
+  __device__ __forceinline__ void load(const LoopArgs<N>& p, const Walk<W, U, N>& walk) {
+    (load_operand<First + static_cast<int>(I), As>(Slot<static_cast<int>(I), W, U, As>::x, p, walk), ...);
   }
   template <class F>
   __device__ __forceinline__ auto call(const F& f, int u, int w) const {
@@ -191,21 +228,16 @@ struct Slots<W, U, std::index_sequence<I...>, As...> : Slot<static_cast<int>(I),
 template <int W, int U, class F, class R, int N, class... As>
 __global__ void __launch_bounds__(kLoopThreads)
     elementwise_kernel(const __grid_constant__ LoopArgs<N> p, const F f) {
-  constexpr uint32_t kTile = kLoopThreads * U;
-  const uint32_t tile = blockIdx.x * kTile, first = tile + threadIdx.x;
-  // Uniform in the block: every vector of the tile is whole, so that no access needs a test.
-  const bool whole = tile * W >= p.lo && (tile + kTile) * W <= p.hi;
-  int32_t offset[U][N];
-  find_offsets<W, U, N>(p, first, offset);
+  const Walk<W, U, N> walk(p);
   Slots<W, U, std::index_sequence_for<As...>, As...> in;
-  in.template load<N - static_cast<int>(sizeof...(As)), N>(p, first, whole, offset);
+  in.template load<N - static_cast<int>(sizeof...(As))>(p, walk);
   if constexpr (Outputs<R>::count == 1) {
     Vector<R, W> y[U];
 #pragma unroll
     for (int u = 0; u < U; ++u)
 #pragma unroll
       for (int w = 0; w < W; ++w) y[u].v[w] = in.call(f, u, w);
-    store_operand<0, R, W, U, N>(y, p, first, whole, offset);
+    store_operand<0>(y, p, walk);
   } else {
     using A = decltype(R::first);
     using B = decltype(R::second);
@@ -219,15 +251,14 @@ __global__ void __launch_bounds__(kLoopThreads)
         y[u].v[w] = r.first;
         z[u].v[w] = r.second;
       }
-    store_operand<0, A, W, U, N>(y, p, first, whole, offset);
-    store_operand<1, B, W, U, N>(z, p, first, whole, offset);
+    store_operand<0>(y, p, walk);
+    store_operand<1>(z, p, walk);
   }
 }
 
 template <int W, int U, class F, class R, class... As, int N>
 void launch_elementwise(const LoopArgs<N>& p, const F& f) {
-  const auto blocks = static_cast<unsigned>(ceil_div(p.vectors, int64_t(kLoopThreads) * U));
-  launch(elementwise_kernel<W, U, F, R, N, As...>, blocks, kLoopThreads, 0, p, f);
+  launch(elementwise_kernel<W, U, F, R, N, As...>, walk_blocks(p, U), kLoopThreads, 0, p, f);
 }
 
 template <class Signature>
