@@ -64,9 +64,15 @@ TENON_HOST_DEVICE inline float bfloat16_to_float(uint16_t b) {
   return bits_float(static_cast<uint32_t>(b) << 16);
 }
 TENON_HOST_DEVICE inline uint16_t float_to_bfloat16(float f) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  uint16_t b;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(b) : "f"(f));  // any NaN becomes 0x7fff
+  return b;
+#else
   const uint32_t bits = float_bits(f);
   if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>((bits >> 16) | 0x40u);
   return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+#endif
 }
 
 /// E exponent bits, M mantissa bits, 8 bits in all. `kFinite` types (e4m3fn) have no infinity: values beyond

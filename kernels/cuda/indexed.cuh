@@ -39,23 +39,21 @@ namespace detail {
 // f(values, place): addresses of W neighbours each.
 template <int W, int U, class F>
 __global__ void __launch_bounds__(kLoopThreads) indexed_kernel(const __grid_constant__ IndexedArgs p, const F f) {
-  const uint32_t first = blockIdx.x * (kLoopThreads * U) + threadIdx.x;
-  int32_t offset[U][3];
-  find_offsets<W, U, 3>(p.loop, first, offset);
+  const Walk<W, U, 3> walk(p.loop);
   int64_t index[U];
   bool valid[U];
 #pragma unroll
   for (int u = 0; u < U; ++u) {
-    valid[u] = first + u * kLoopThreads < p.loop.vectors;
-    index[u] = valid[u] ? *reinterpret_cast<const int64_t*>(p.loop.data[2] + offset[u][2]) : 0;
+    valid[u] = walk.index[u] < p.loop.vectors;
+    index[u] = valid[u] ? *reinterpret_cast<const int64_t*>(p.loop.data[2] + walk.offset[u][2]) : 0;
   }
 #pragma unroll
   for (int u = 0; u < U; ++u)
     if (valid[u]) {
-      const auto* at = reinterpret_cast<const int64_t*>(p.loop.data[2] + offset[u][2]);
+      const auto* at = reinterpret_cast<const int64_t*>(p.loop.data[2] + walk.offset[u][2]);
       valid[u] = p.check(index[u], at - p.first);
     }
-  f.template run<W, U>(p, offset, index, valid);
+  f.template run<W, U>(p, walk.offset, index, valid);
 }
 
 }  // namespace detail
@@ -78,15 +76,13 @@ void indexed_loop(const Tensor& values, const Tensor& indexed, int64_t dim, cons
                         p.loop.lo == 0 && p.loop.hi == p.loop.vectors * W && p.step % 16 == 0;
       if (rows) {
         constexpr int U = 4;
-        launch(detail::indexed_kernel<W, U, F>, static_cast<unsigned>(ceil_div(p.loop.vectors, kLoopThreads * U)), kLoopThreads,
-               0, p, f);
+        launch(detail::indexed_kernel<W, U, F>, detail::walk_blocks(p.loop, U), kLoopThreads, 0, p, f);
         return;
       }
     }
     make_args(p.loop, range, 1);
     constexpr int U = kVectors ? 4 : 2;
-    launch(detail::indexed_kernel<1, U, F>, static_cast<unsigned>(ceil_div(p.loop.vectors, kLoopThreads * U)), kLoopThreads, 0, p,
-           f);
+    launch(detail::indexed_kernel<1, U, F>, detail::walk_blocks(p.loop, U), kLoopThreads, 0, p, f);
   });
 }
 
