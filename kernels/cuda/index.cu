@@ -16,7 +16,7 @@ struct Fetch {
   using Word = cuda::word_t<Bytes>;
   template <int W, int U>
   __device__ __forceinline__ void run(const IndexedArgs& p, const int32_t (&offset)[U][3], const int64_t (&index)[U],
-                                      const bool (&valid)[U]) const {
+                                      const bool (&exists)[U], const bool (&valid)[U]) const {
     cuda::Vector<Word, W> x[U];
 #pragma unroll
     for (int u = 0; u < U; ++u) {
@@ -25,8 +25,7 @@ struct Fetch {
     }
 #pragma unroll
     for (int u = 0; u < U; ++u)
-      if (blockIdx.x * (cuda::kLoopThreads * U) + threadIdx.x + u * cuda::kLoopThreads < p.loop.vectors)
-        cuda::store_vector<Word, W>(p.loop.data[0] + offset[u][0], x[u]);
+      if (exists[u]) cuda::store_vector<Word, W>(p.loop.data[0] + offset[u][0], x[u]);
   }
 };
 
@@ -36,7 +35,7 @@ struct Place {
   using Word = cuda::word_t<Bytes>;
   template <int W, int U>
   __device__ __forceinline__ void run(const IndexedArgs& p, const int32_t (&offset)[U][3], const int64_t (&index)[U],
-                                      const bool (&valid)[U]) const {
+                                      const bool (&)[U], const bool (&valid)[U]) const {
     cuda::Vector<Word, W> x[U];
 #pragma unroll
     for (int u = 0; u < U; ++u)

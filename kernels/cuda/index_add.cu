@@ -23,7 +23,7 @@ struct Add {
   }
   template <int W, int U>
   __device__ __forceinline__ void run(const IndexedArgs& p, const int32_t (&offset)[U][3], const int64_t (&index)[U],
-                                      const bool (&valid)[U]) const {
+                                      const bool (&)[U], const bool (&valid)[U]) const {
     T x[U];
 #pragma unroll
     for (int u = 0; u < U; ++u)

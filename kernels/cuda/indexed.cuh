@@ -36,15 +36,15 @@ inline void make_indexed_plan(LoopPlan& plan, const Tensor& values, const Tensor
 
 namespace detail {
 
-// f(values, place): addresses of W neighbours each.
+// exists: there is such a position; valid: and its index is in range.
 template <int W, int U, class F>
 __global__ void __launch_bounds__(kLoopThreads) indexed_kernel(const __grid_constant__ IndexedArgs p, const F f) {
   const Walk<W, U, 3> walk(p.loop);
   int64_t index[U];
-  bool valid[U];
+  bool exists[U], valid[U];
 #pragma unroll
   for (int u = 0; u < U; ++u) {
-    valid[u] = walk.index[u] < p.loop.vectors;
+    exists[u] = valid[u] = walk.index[u] < p.loop.vectors;
     index[u] = valid[u] ? *reinterpret_cast<const int64_t*>(p.loop.data[2] + walk.offset[u][2]) : 0;
   }
 #pragma unroll
@@ -53,12 +53,12 @@ __global__ void __launch_bounds__(kLoopThreads) indexed_kernel(const __grid_cons
       const auto* at = reinterpret_cast<const int64_t*>(p.loop.data[2] + walk.offset[u][2]);
       valid[u] = p.check(index[u], at - p.first);
     }
-  f.template run<W, U>(p, walk.offset, index, valid);
+  f.template run<W, U>(p, walk.offset, index, exists, valid);
 }
 
 }  // namespace detail
 
-/// Runs f.run<W, U>(args, offset, index, valid) over all positions; vectors of W elements of `Bytes` bytes when
+/// Runs f.run<W, U>(args, offset, index, exists, valid) over all positions; vectors of W elements of `Bytes` bytes when
 /// kVectors and the operands allow it.
 template <int Bytes, bool kVectors, class F>
 void indexed_loop(const Tensor& values, const Tensor& indexed, int64_t dim, const Tensor& index, const IndexCheck& check,
