@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sum and mean, variance, and whether all or any elements are true. Largest and smallest elements: extreme.cu.
+// Sum and mean, variance, and whether all or any elements are true. Largest and smallest elements: reduce_extreme.cu.
 #include <tenon/kernels/cuda/reduce.cuh>
 #include <tenon/kernels/cuda/scalar.cuh>
 #include <tenon/ops/reduce.h>

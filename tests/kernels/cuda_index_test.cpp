@@ -30,6 +30,18 @@ TEST_CASE("Divider agrees with division below 2^31", "[kernels]") {
   for (int i = 0; i < 200000; ++i) check(1 + random() % kTop, random() & kTop);
 }
 
+TEST_CASE("find_offset takes an index apart, innermost dimension first", "[kernels]") {
+  const int64_t shape[] = {7, 1, 33, 5}, strides[] = {8, 1000, -64, int64_t(3) << 32};
+  cuda::Divider sizes[4];
+  for (int d = 0; d < 4; ++d) sizes[d] = cuda::Divider(static_cast<uint32_t>(shape[d]));
+  uint32_t index = 0;
+  for (int64_t d = 0; d < shape[3]; ++d)
+    for (int64_t c = 0; c < shape[2]; ++c)
+      for (int64_t a = 0; a < shape[0]; ++a, ++index)
+        REQUIRE(cuda::find_offset(4, sizes, strides, index) == a * strides[0] + c * strides[2] + d * strides[3]);
+  CHECK(cuda::find_offset(0, sizes, strides, 0) == 0);
+}
+
 namespace {
 
 // A plan of one output and one input over `shape`, with strides in bytes.
