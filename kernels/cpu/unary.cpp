@@ -81,7 +81,7 @@ template <class T>
 void gelu_cpu(const LoopPlan& plan, const bool& tanh_form) {
   if constexpr (std::is_same_v<T, double>) {
     if (tanh_form)
-      elementwise(plan, [](double x) { return x / (1 + std::exp(-x * (1.5957691216057307 + 0.07135481627362476 * x * x))); },
+      elementwise(plan, [](double x) { return x / (1 + std::exp(-x * (1.5957691216057307 + 0.07135481627260025 * x * x))); },
                   kMathGrain);
     else
       elementwise(plan, [](double x) { return x * 0.5 * std::erfc(x * -0.70710678118654752); }, kMathGrain);
@@ -96,8 +96,8 @@ void gelu_backward_cpu(const LoopPlan& plan, const bool& tanh_form) {
   if constexpr (std::is_same_v<T, double>) {
     if (tanh_form)
       elementwise(plan, [](double grad, double x) {
-        const double s = 1 / (1 + std::exp(-x * (1.5957691216057307 + 0.07135481627362476 * x * x)));
-        return grad * (s + x * s * (1 - s) * (1.5957691216057307 + 0.2140644488208743 * x * x));
+        const double s = 1 / (1 + std::exp(-x * (1.5957691216057307 + 0.07135481627260025 * x * x)));
+        return grad * (s + x * s * (1 - s) * (1.5957691216057307 + 0.21406444881780076 * x * x));
       }, kMathGrain);
     else
       elementwise(plan, [](double grad, double x) {
