@@ -170,15 +170,17 @@ void plan_reduce(ReduceLaunch& launch, const ReduceRange& range, int width, int 
     p.reduced_strides[d] = plan.reduced_strides[d] * w;
   }
 
-  // Each block reads some 16 KiB an iteration; splits are many, so that the last ones to run cost little.
+  // Splits are many, so that the last blocks to run cost little; but a split costs a second kernel, so short work is
+  // not split. `turns`: how often a thread goes round its loop without splits.
   if (columns) {
     const int64_t count = kept / kept_width;
     uint32_t down = static_cast<uint32_t>(clamp(log2_ceil(ceil_div(n, 4)), 0, 3)), across = 8 - down;
     while (across > 0 && (int64_t(1) << (across - 1)) >= count) --across, ++down;
+    while (across > 3 && (count >> across) < sms && n > (int64_t(4) << down)) --across, ++down;  // rather more blocks
     p.group_log2 = across;
-    const int64_t blocks = ceil_div(count, int64_t(1) << across), rows = int64_t(4) << down;
+    const int64_t blocks = ceil_div(count, int64_t(1) << across), rows = int64_t(4) << down, turns = n / rows;
     int64_t splits = 1;
-    if (blocks < 4 * sms) splits = clamp(16 * sms / blocks, 1, n / (2 * rows));
+    if (blocks < 4 * sms && turns >= 12) splits = clamp(16 * sms / blocks, 1, turns / 3);
     choose_splits(p, plan, splits, rows);
     launch.grid = dim3(static_cast<unsigned>(blocks), p.splits);
     return;
@@ -188,8 +190,9 @@ void plan_reduce(ReduceLaunch& launch, const ReduceRange& range, int width, int 
   const bool block = units >= 512 || (few && units >= 128);
   p.group_log2 = block ? 8 : static_cast<uint32_t>(clamp(log2_ceil(units), 0, 5));
   const int64_t blocks = ceil_div(kept, kReduceThreads >> p.group_log2), granule = int64_t(kReduceThreads) * 4;
+  const int64_t turns = units / granule;
   int64_t splits = 1;
-  if (block && blocks < 4 * sms) splits = clamp(32 * sms / blocks, 1, units / (2 * granule));
+  if (block && blocks < 4 * sms && turns >= 12) splits = clamp(32 * sms / blocks, 1, turns / 3);
   choose_splits(p, plan, splits, granule * reduced_width);
   launch.grid = dim3(static_cast<unsigned>(blocks), p.splits);
 }

@@ -229,6 +229,7 @@ template <int W, int U, class F, class R, int N, class... As>
 __global__ void __launch_bounds__(kLoopThreads)
     elementwise_kernel(const __grid_constant__ LoopArgs<N> p, const F f) {
   const Walk<W, U, N> walk(p);
+  if (walk.index[0] >= p.vectors) return;  // most of a small tensor's only block
   Slots<W, U, std::index_sequence_for<As...>, As...> in;
   in.template load<N - static_cast<int>(sizeof...(As))>(p, walk);
   if constexpr (Outputs<R>::count == 1) {
