@@ -2,6 +2,7 @@
 // Moving and converting runs of elements; see convert.h.
 #include <tenon/kernels/cpu/convert.h>
 
+#include <cstdlib>
 #include <cstring>
 
 #ifndef TENON_KERNELS_CPU_CONVERT_COMMON
@@ -155,8 +156,16 @@ void float_to_small(void* to, DType to_dtype, const float* from, int64_t n) {
   }
 }
 
+// TENON_CPU_CAPABILITY=baseline or avx2 holds the kernels back, for tests and comparisons.
 int target_rank(int64_t target) {
-  return (hwy::SupportedTargets() | HWY_STATIC_TARGET) & target ? 63 - __builtin_ctzll(static_cast<uint64_t>(target)) : -1;
+  static const int64_t supported = [] {
+    if (const char* most = std::getenv("TENON_CPU_CAPABILITY")) {
+      if (std::strcmp(most, "avx2") == 0) hwy::DisableTargets(HWY_AVX2 - 1);
+      if (std::strcmp(most, "baseline") == 0) hwy::DisableTargets(HWY_STATIC_TARGET - 1);
+    }
+    return hwy::SupportedTargets() | HWY_STATIC_TARGET;
+  }();
+  return supported & target ? 63 - __builtin_ctzll(static_cast<uint64_t>(target)) : -1;
 }
 
 namespace {

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bodies of reductions: sums in float64, extremes with and without positions, variance, truth. Read once per SIMD target
+// Bodies of reductions: what simple ones share, sums in float64, variance (extremes are in extreme.h). Read once per SIMD target
 // (targets.h first), because their loops are what the compiler vectorises: accumulators stand in `kLanes` independent
 // lanes, so that no order of floating-point operations has to be changed for it.
 #include <tenon/kernels/cpu/run_reduce.h>
-
-#include <limits>
 
 #if defined(TENON_KERNELS_CPU_REDUCE) == defined(HWY_TARGET_TOGGLE)
 #ifdef TENON_KERNELS_CPU_REDUCE
@@ -73,6 +71,12 @@ void store_values(char* out, int64_t stride, int64_t n, F&& value) {
   for (int64_t i = 0; i < n; ++i, out += stride) *reinterpret_cast<T*>(out) = T(value(i));
 }
 
+/// Runs the body B over the plan; T is the dtype stored.
+template <class B, class In, class T>
+void reduce(const ReducePlan& plan, const void* f, int64_t accumulator_bytes) {
+  run_reduce(plan, {f, dtype_of<In>(), accumulator_bytes, &B::init, &B::run, &B::columns, &B::merge, &B::template store<T>});
+}
+
 // --- sums ----------------------------------------------------------------------------------------------------
 template <class In>
 struct SumOf { using type = int64_t; };  // integers and bool
@@ -100,115 +104,6 @@ struct SumBody : SimpleBody<SumBody<In>, In, Acc> {
       store_values<T>(out[0], stride[0], n, [&](int64_t i) { return Acc(a[i].re / divisor, a[i].im / divisor); });
     else
       store_values<T>(out[0], stride[0], n, [&](int64_t i) { return static_cast<compute_t<T>>(a[i] / divisor); });
-  }
-};
-
-// --- extremes ------------------------------------------------------------------------------------------------
-/// Whether x displaces `best`: it is beyond it, or NaN where best is none.
-template <bool kMax, class In>
-HWY_INLINE bool displaces(In x, In best) {
-  if constexpr (std::is_floating_point_v<In>) return (kMax ? x > best : x < best) || (x != x && best == best);
-  else return kMax ? x > best : x < best;
-}
-/// What any element displaces or equals.
-template <bool kMax, class In>
-constexpr In weakest() {
-  using L = std::numeric_limits<In>;
-  if constexpr (std::is_floating_point_v<In>) return kMax ? -L::infinity() : L::infinity();
-  else return kMax ? L::lowest() : L::max();
-}
-
-template <bool kMax, class In>
-struct ExtremeBody : SimpleBody<ExtremeBody<kMax, In>, In, In> {
-  static In identity() { return weakest<kMax, In>(); }
-  static In step(In best, In x) {
-    if constexpr (std::is_floating_point_v<In>)  // NaN stays: no comparison displaces it
-      return (kMax ? x > best : x < best) || x != x ? x : best;
-    else
-      return (kMax ? x > best : x < best) ? x : best;
-  }
-  static In combine(In a, In b) { return step(a, b); }
-  template <class T>
-  static void store(const void*, const void* acc, int64_t n, char* const* out, const int64_t* stride) {
-    const In* a = static_cast<const In*>(acc);
-    store_values<T>(out[0], stride[0], n, [&](int64_t i) { return a[i]; });
-  }
-};
-
-/// Values and first positions. Accumulators: n values, then n positions, -1 before the first element.
-template <bool kMax, class In>
-struct PositionBody {
-  static In* values(void* acc) { return static_cast<In*>(acc); }
-  static int64_t* positions(void* acc, int64_t n) {
-    return reinterpret_cast<int64_t*>(static_cast<char*>(acc) + (n * static_cast<int64_t>(sizeof(In)) + 7) / 8 * 8);
-  }
-  static constexpr int64_t kBytes = 16;
-
-  static void init(const void*, void* acc, int64_t n) {
-    for (int64_t i = 0; i < n; ++i) {
-      values(acc)[i] = weakest<kMax, In>();
-      positions(acc, n)[i] = -1;
-    }
-  }
-  static void run(const void*, void* acc, const void* x, int64_t n, int64_t position) {
-    const In* in = static_cast<const In*>(x);
-    In best = values(acc)[0];
-    int64_t found = positions(acc, 1)[0];
-    // The extreme of a block first, which is a plain reduction; only a block that wins is searched for the place.
-    constexpr int64_t kBlock = 2048;
-    for (int64_t b = 0; b < n; b += kBlock) {
-      const int64_t m = n - b < kBlock ? n - b : kBlock;
-      In extreme = weakest<kMax, In>();
-      if (m >= kLanes) {
-        ExtremeBody<kMax, In>::run(nullptr, &extreme, in + b, m, 0);
-      } else {
-        for (int64_t i = b; i < b + m; ++i) extreme = ExtremeBody<kMax, In>::step(extreme, in[i]);
-      }
-      if (found >= 0 && !displaces<kMax>(extreme, best)) continue;
-      best = extreme;
-      int64_t i = b;
-      if (extreme == extreme)
-        while (in[i] != extreme) ++i;
-      else
-        while (in[i] == in[i]) ++i;
-      found = position + i;
-    }
-    values(acc)[0] = best;
-    positions(acc, 1)[0] = found;
-  }
-  static void columns(const void*, void* acc, const void* x, int64_t columns, int64_t rows, int64_t row_stride, int64_t position) {
-    In* best = values(acc);
-    int64_t* found = positions(acc, columns);
-    const char* p = static_cast<const char*>(x);
-    for (int64_t r = 0; r < rows; ++r, p += row_stride) {
-      const In* in = reinterpret_cast<const In*>(p);
-      if (found[0] < 0) {
-        for (int64_t j = 0; j < columns; ++j) best[j] = in[j], found[j] = position + r;
-        continue;
-      }
-#pragma GCC ivdep
-      for (int64_t j = 0; j < columns; ++j) {
-        const bool better = displaces<kMax>(in[j], best[j]);
-        best[j] = better ? in[j] : best[j];
-        found[j] = better ? position + r : found[j];
-      }
-    }
-  }
-  static void merge(const void*, void* acc, const void* later, int64_t n) {
-    void* other = const_cast<void*>(later);
-    for (int64_t i = 0; i < n; ++i) {
-      if (positions(other, n)[i] < 0 || (positions(acc, n)[i] >= 0 && !displaces<kMax>(values(other)[i], values(acc)[i]))) continue;
-      values(acc)[i] = values(other)[i];
-      positions(acc, n)[i] = positions(other, n)[i];
-    }
-  }
-  /// f: whether the value is wanted too, as output 0.
-  template <class T>
-  static void store(const void* f, const void* acc, int64_t n, char* const* out, const int64_t* stride) {
-    void* a = const_cast<void*>(acc);
-    const bool with_value = *static_cast<const bool*>(f);
-    if (with_value) store_values<T>(out[0], stride[0], n, [&](int64_t i) { return values(a)[i]; });
-    store_values<int64_t>(out[with_value], stride[with_value], n, [&](int64_t i) { return positions(a, n)[i]; });
   }
 };
 
@@ -288,12 +183,6 @@ struct VarianceBody {
     });
   }
 };
-
-/// Runs the body B over the plan; T is the dtype stored.
-template <class B, class In, class T>
-void reduce(const ReducePlan& plan, const void* f, int64_t accumulator_bytes) {
-  run_reduce(plan, {f, dtype_of<In>(), accumulator_bytes, &B::init, &B::run, &B::columns, &B::merge, &B::template store<T>});
-}
 
 }  // namespace tenon::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
