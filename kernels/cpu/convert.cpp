@@ -2,6 +2,8 @@
 // Moving and converting runs of elements; see convert.h.
 #include <tenon/kernels/cpu/convert.h>
 
+#include <hwy/cache_control.h>
+
 #include <cstdlib>
 #include <cstring>
 
@@ -95,6 +97,16 @@ void transpose(char* to, int64_t to_row, const char* from, int64_t from_column, 
     for (int64_t r = 0; r < rows; ++r)
       *reinterpret_cast<T*>(to + r * to_row + c * kSize) = *reinterpret_cast<const T*>(from + c * from_column + r * kSize);
 }
+void stream(char* to, const char* from, int64_t bytes) {
+  const hn::ScalableTag<uint8_t> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = -static_cast<int64_t>(reinterpret_cast<uintptr_t>(to)) & (lanes - 1);
+  if (i > bytes) i = bytes;
+  std::memcpy(to, from, static_cast<std::size_t>(i));
+  for (; i + lanes <= bytes; i += lanes)
+    hn::Stream(hn::LoadU(d, reinterpret_cast<const uint8_t*>(from + i)), d, reinterpret_cast<uint8_t*>(to + i));
+  std::memcpy(to + i, from + i, static_cast<std::size_t>(bytes - i));
+}
 void transpose8(char* to, int64_t to_row, const char* from, int64_t from_column, int64_t rows, int64_t columns) {
   transpose<uint8_t>(to, to_row, from, from_column, rows, columns);
 }
@@ -120,6 +132,7 @@ HWY_EXPORT(float16_to_float);
 HWY_EXPORT(float_to_float16);
 HWY_EXPORT(bfloat16_to_float);
 HWY_EXPORT(float_to_bfloat16);
+HWY_EXPORT(stream);
 HWY_EXPORT(transpose8);
 HWY_EXPORT(transpose16);
 HWY_EXPORT(transpose32);
@@ -196,6 +209,14 @@ void move_strided(char* to, int64_t to_stride, const char* from, int64_t from_st
     default: return move_as<Bytes16>(to, to_stride, from, from_stride, n);
   }
 }
+
+void stream_bytes(char* to, const char* from, int64_t bytes) {
+  if (HWY_STATIC_TARGET == HWY_SCALAR && hwy::SupportedTargets() == HWY_SCALAR)  // a byte at a time would be no stream
+    std::memcpy(to, from, static_cast<std::size_t>(bytes));
+  else
+    HWY_DYNAMIC_DISPATCH(stream)(to, from, bytes);
+}
+void end_stream() { hwy::FlushStream(); }
 
 void move_transposed(char* to, int64_t to_row, const char* from, int64_t from_column, int64_t size, int64_t rows,
                      int64_t columns) {

@@ -18,6 +18,12 @@ void move_strided(char* to, int64_t to_stride, const char* from, int64_t from_st
 void move_transposed(char* to, int64_t to_row, const char* from, int64_t from_column, int64_t size, int64_t rows,
                      int64_t columns);
 
+/// Copies dense bytes around the caches. Before another thread may read them, end_stream() has to be called.
+void stream_bytes(char* to, const char* from, int64_t bytes);
+void end_stream();
+/// Results of at least so many bytes are worth it.
+inline constexpr int64_t kStreamBytes = int64_t{16} << 20;
+
 /// Order of the SIMD targets (HWY_TARGET): higher is better, -1 when this CPU cannot run it.
 int target_rank(int64_t target);
 

@@ -18,12 +18,15 @@ void copy_dense(const void*, char* const* data, int64_t n) {
 
 void move(const LoopPlan& plan) {
   const int64_t size = item_size(plan.dtype[0]);
-  // The result is dense along dimension 0 and the source along dimension 1: transpose block by block, straight to its place.
+  // The result is dense along dimension 0 and the source along dimension 1: transpose block by block. A block is built
+  // in the first-level cache and then written row by row, because rows of the result may all fall into one cache set.
   if (plan.ndim >= 2 && plan.strides[0][0] == size && plan.strides[1][1] == size && plan.shape[0] >= 8 && plan.shape[1] >= 8) {
-    constexpr int64_t kBlock = 64;
-    const int64_t bands = (plan.shape[1] + kBlock - 1) / kBlock, planes = plan.numel / (plan.shape[0] * plan.shape[1]);
-    const int64_t grain = kGrain / (kBlock * plan.shape[0]);
+    const int64_t block_rows = 256 / size, block_columns = 256 / size;
+    const int64_t bands = (plan.shape[0] + block_columns - 1) / block_columns, planes = plan.numel / (plan.shape[0] * plan.shape[1]);
+    const int64_t grain = kGrain / (block_columns * plan.shape[1]);
+    const bool streams = plan.numel * size >= kStreamBytes;
     return parallel_for(0, bands * planes, grain > 0 ? grain : 1, [&](int64_t b, int64_t e) {
+      alignas(64) char block[256 * 256];
       for (int64_t band = b; band < e; ++band) {
         char *to = plan.data[0], *from = plan.data[1];
         int64_t plane = band / bands;
@@ -31,12 +34,19 @@ void move(const LoopPlan& plan) {
           to += plane % plan.shape[d] * plan.strides[0][d];
           from += plane % plan.shape[d] * plan.strides[1][d];
         }
-        const int64_t r = band % bands * kBlock, rows = plan.shape[1] - r < kBlock ? plan.shape[1] - r : kBlock;
-        for (int64_t c = 0; c < plan.shape[0]; c += kBlock)
-          move_transposed(to + r * plan.strides[0][1] + c * size, plan.strides[0][1],
-                          from + r * size + c * plan.strides[1][0], plan.strides[1][0], size, rows,
-                          plan.shape[0] - c < kBlock ? plan.shape[0] - c : kBlock);
+        const int64_t c = band % bands * block_columns;
+        const int64_t columns = plan.shape[0] - c < block_columns ? plan.shape[0] - c : block_columns, bytes = columns * size;
+        for (int64_t r = 0; r < plan.shape[1]; r += block_rows) {  // down the rows: the source is read in order
+          const int64_t rows = plan.shape[1] - r < block_rows ? plan.shape[1] - r : block_rows;
+          move_transposed(block, bytes, from + r * size + c * plan.strides[1][0], plan.strides[1][0], size, rows, columns);
+          for (int64_t k = 0; k < rows; ++k) {
+            char* target = to + (r + k) * plan.strides[0][1] + c * size;
+            streams ? stream_bytes(target, block + k * bytes, bytes)
+                    : void(std::memcpy(target, block + k * bytes, static_cast<std::size_t>(bytes)));
+          }
+        }
       }
+      if (streams) end_stream();
     });
   }
   RunBody body{nullptr, nullptr, {plan.dtype[0], plan.dtype[0]}, kGrain};

@@ -14,6 +14,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace tenon::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
 
 /// Whether x displaces `best`: it is beyond it, or NaN where best is none.
 template <bool kMax, class In>
@@ -39,6 +40,33 @@ struct ExtremeBody : SimpleBody<ExtremeBody<kMax, In>, In, In> {
       return (kMax ? x > best : x < best) ? x : best;
   }
   static In combine(In a, In b) { return step(a, b); }
+  static void run(const void*, void* acc, const void* x, int64_t n, int64_t) {
+    const In* in = static_cast<const In*>(x);
+    In best = *static_cast<In*>(acc);
+    int64_t i = 0;
+    if constexpr (std::is_floating_point_v<In>) {
+      const hn::ScalableTag<In> d;
+      using V = hn::Vec<decltype(d)>;
+      const auto next = [](V now, V v) HWY_ATTR {
+        return hn::IfThenElse(hn::Or(kMax ? hn::Gt(v, now) : hn::Lt(v, now), hn::IsNaN(v)), v, now);
+      };
+      const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+      if (n >= 4 * lanes) {
+        V a = hn::Set(d, best), b = a, c = a, e = a;
+        for (; i + 4 * lanes <= n; i += 4 * lanes) {
+          a = next(a, hn::LoadU(d, in + i));
+          b = next(b, hn::LoadU(d, in + i + lanes));
+          c = next(c, hn::LoadU(d, in + i + 2 * lanes));
+          e = next(e, hn::LoadU(d, in + i + 3 * lanes));
+        }
+        HWY_ALIGN In out[HWY_MAX_BYTES / sizeof(In)];
+        hn::Store(next(next(a, b), next(c, e)), d, out);
+        for (int64_t k = 0; k < lanes; ++k) best = step(best, out[k]);
+      }
+    }
+    for (; i < n; ++i) best = step(best, in[i]);
+    *static_cast<In*>(acc) = best;
+  }
   template <class T>
   static void store(const void*, const void* acc, int64_t n, char* const* out, const int64_t* stride) {
     const In* a = static_cast<const In*>(acc);
@@ -64,28 +92,24 @@ struct PositionBody {
   static void run(const void*, void* acc, const void* x, int64_t n, int64_t position) {
     const In* in = static_cast<const In*>(x);
     In best = values(acc)[0];
-    int64_t found = positions(acc, 1)[0];
-    // The extreme of a block first, which is a plain reduction; only a block that wins is searched for the place.
+    // The extreme of a block first, which is a plain reduction; only the block that won is searched for the place.
     constexpr int64_t kBlock = 2048;
+    int64_t winner = -1;
     for (int64_t b = 0; b < n; b += kBlock) {
-      const int64_t m = n - b < kBlock ? n - b : kBlock;
       In extreme = weakest<kMax, In>();
-      if (m >= kLanes) {
-        ExtremeBody<kMax, In>::run(nullptr, &extreme, in + b, m, 0);
-      } else {
-        for (int64_t i = b; i < b + m; ++i) extreme = ExtremeBody<kMax, In>::step(extreme, in[i]);
-      }
-      if (found >= 0 && !displaces<kMax>(extreme, best)) continue;
+      ExtremeBody<kMax, In>::run(nullptr, &extreme, in + b, n - b < kBlock ? n - b : kBlock, 0);
+      if ((winner >= 0 || positions(acc, 1)[0] >= 0) && !displaces<kMax>(extreme, best)) continue;
       best = extreme;
-      int64_t i = b;
-      if (extreme == extreme)
-        while (in[i] != extreme) ++i;
-      else
-        while (in[i] == in[i]) ++i;
-      found = position + i;
+      winner = b;
     }
+    if (winner < 0) return;
+    int64_t i = winner;
+    if (best == best)
+      while (in[i] != best) ++i;
+    else
+      while (in[i] == in[i]) ++i;
     values(acc)[0] = best;
-    positions(acc, 1)[0] = found;
+    positions(acc, 1)[0] = position + i;
   }
   static void columns(const void*, void* acc, const void* x, int64_t columns, int64_t rows, int64_t row_stride, int64_t position) {
     In* best = values(acc);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fills: one value, arithmetic sequences (ops/factory.h). Sequences are computed from the position, so that they do not
 // depend on the number of threads: integers in int64, floats in float64 and rounded once.
+#include <tenon/kernels/cpu/convert.h>
 #include <tenon/kernels/cpu/loops.h>
 #include <tenon/ops/factory.h>
 
@@ -36,6 +37,19 @@ void fill_cpu(const LoopPlan& plan) {
     T value;
     std::memcpy(&value, plan.data[1], sizeof value);
     T* out = reinterpret_cast<T*>(plan.data[0]);
+    constexpr int64_t kBlock = 4096 / sizeof(T);
+    if (plan.numel * static_cast<int64_t>(sizeof(T)) >= kStreamBytes) {
+      alignas(64) T block[kBlock];
+      fill_dense(block, value, kBlock);
+      const int64_t blocks = (plan.numel + kBlock - 1) / kBlock;
+      return parallel_for(0, blocks, kGrain / kBlock, [&](int64_t b, int64_t e) {
+        for (int64_t k = b; k < e; ++k) {
+          const int64_t n = plan.numel - k * kBlock < kBlock ? plan.numel - k * kBlock : kBlock;
+          stream_bytes(reinterpret_cast<char*>(out + k * kBlock), reinterpret_cast<const char*>(block), n * static_cast<int64_t>(sizeof(T)));
+        }
+        end_stream();
+      });
+    }
     parallel_for(0, plan.numel, kGrain, [&](int64_t b, int64_t e) { fill_dense(out + b, value, e - b); });
     return;
   }

@@ -93,6 +93,22 @@ struct SumBody : SimpleBody<SumBody<In>, In, Acc> {
     else return a + b;
   }
   static Acc step(Acc a, In x) { return combine(a, static_cast<Acc>(x)); }
+  static void run(const void* f, void* acc, const void* x, int64_t n, int64_t position) {
+    if constexpr (std::is_integral_v<In>) {  // associative: the compiler finds the lanes
+      using Raw = std::conditional_t<std::is_same_v<In, bool>, uint8_t, In>;
+      const Raw* in = static_cast<const Raw*>(x);
+      Acc& total = *static_cast<Acc*>(acc);
+      using Block = std::conditional_t<sizeof(In) <= 2, int32_t, uint64_t>;  // narrow sums of what cannot overflow them
+      for (int64_t b = 0; b < n; b += 8192) {
+        const int64_t end = n - b < 8192 ? n : b + 8192;
+        Block sum = 0;
+        for (int64_t i = b; i < end; ++i) sum += static_cast<Block>(in[i]);
+        total = combine(total, static_cast<Acc>(sum));
+      }
+    } else {
+      SimpleBody<SumBody<In>, In, Acc>::run(f, acc, x, n, position);
+    }
+  }
   /// f: the number to divide by (1 for sums).
   template <class T>
   static void store(const void* f, const void* acc, int64_t n, char* const* out, const int64_t* stride) {

@@ -36,6 +36,7 @@ struct Layout {  // what is the same for all threads of one call
   bool passes[kOperands];        // the inner dimension is what the body wants
   bool all_pass;
   bool tiles;
+  bool streams;                  // see Note [Streaming]
 
   Layout(const LoopPlan& p, const RunBody& b) : plan(p), body(b) {
     int64_t widest = 1;
@@ -54,6 +55,8 @@ struct Layout {  // what is the same for all threads of one call
       for (int64_t d = 0, step = item[i]; d < p.ndim; step *= p.shape[d++]) linear[i] = linear[i] && p.strides[i][d] == step;
       tiles = tiles || (p.ndim >= 2 && transposed(i));
     }
+    streams = p.numel * item[0] >= kStreamBytes;
+    for (int i = p.outputs; i < p.operands; ++i) streams = streams && p.data[i] != p.data[0];
     block = kBlockBytes / widest;
     tile_rows = kTileLine / widest;
     tile_columns = kTileBytes / (tile_rows * widest);
@@ -68,6 +71,9 @@ struct Layout {  // what is the same for all threads of one call
 class Walker {
  public:
   explicit Walker(const Layout& layout) : l_(layout), p_(layout.plan) {}
+  ~Walker() {
+    if (l_.streams) end_stream();
+  }
 
   void contiguous(int64_t begin, int64_t end) {
     char* at[kOperands];
@@ -108,24 +114,25 @@ class Walker {
     }
   }
 
-  // Rows [first, last) of one plane of dimensions 0 and 1; no more than tile_rows.
+  // Columns [first, last) of one plane of dimensions 0 and 1; no more than tile_columns. Going down the rows reads
+  // transposed operands in order.
   void tile_band(char* const* plane, int64_t first, int64_t last) {
-    const int64_t columns = l_.tile_columns, rows = last - first;
-    for (int64_t c = 0; c < p_.shape[0]; c += columns) {
-      const int64_t n = p_.shape[0] - c < columns ? p_.shape[0] - c : columns;
+    const int64_t n = last - first, tile_rows = l_.tile_rows;
+    for (int64_t r = 0; r < p_.shape[1]; r += tile_rows) {
+      const int64_t rows = p_.shape[1] - r < tile_rows ? p_.shape[1] - r : tile_rows;
       const char* tile_of[kOperands] = {};
       int tiles = 0;
       for (int i = p_.outputs; i < p_.operands && tiles < kTileOperands; ++i) {
         if (!l_.transposed(i)) continue;
-        move_transposed(tile_[tiles], columns * l_.item[i], plane[i] + first * l_.item[i] + c * p_.strides[i][0],
-                        p_.strides[i][0], l_.item[i], rows, n);
+        move_transposed(tile_[tiles], n * l_.item[i], plane[i] + r * l_.item[i] + first * p_.strides[i][0], p_.strides[i][0],
+                        l_.item[i], rows, n);
         tile_of[i] = tile_[tiles++];
       }
       for (int64_t k = 0; k < rows; ++k) {
         char* at[kOperands];
         for (int i = 0; i < p_.operands; ++i)
-          at[i] = tile_of[i] ? const_cast<char*>(tile_of[i]) + k * columns * l_.item[i]
-                             : plane[i] + (first + k) * p_.strides[i][1] + c * p_.strides[i][0];
+          at[i] = tile_of[i] ? const_cast<char*>(tile_of[i]) + k * n * l_.item[i]
+                             : plane[i] + (r + k) * p_.strides[i][1] + first * p_.strides[i][0];
         row(at, n, tile_of);
       }
     }
@@ -204,14 +211,14 @@ class Walker {
 
   // n elements along dimension 0. tile_of[i]: operand i lies dense in a tile already.
   void row(char* const* at, int64_t n, const char* const* tile_of = nullptr) {
-    if (l_.all_pass) return l_.body.run(l_.body.f, at, n);
+    if (l_.all_pass && !l_.streams) return l_.body.run(l_.body.f, at, n);
     for (int64_t done = 0; done < n; done += l_.block) {
       const int64_t m = n - done < l_.block ? n - done : l_.block;
       char* data[kOperands];
       for (int i = 0; i < p_.operands; ++i) {
         const bool dense = l_.passes[i] || (tile_of && tile_of[i]);
         char* source = at[i] + done * (dense ? l_.item[i] : p_.strides[i][0]);
-        data[i] = dense ? source : block_[i];
+        data[i] = dense && !(l_.streams && i < p_.outputs) ? source : block_[i];
         if (!dense && i >= p_.outputs) fetch(i, source, m);
       }
       l_.body.run(l_.body.f, data, m);
@@ -245,10 +252,14 @@ class Walker {
 
   void store(int i, char* target, int64_t n) {
     const int64_t stride = p_.strides[i][0];
-    if (!l_.converts[i]) return move_strided(target, stride, block_[i], l_.item[i], l_.item[i], n);
-    char* dense = stride == l_.item[i] ? target : narrow_[i];
-    float_to_small(dense, p_.dtype[i], reinterpret_cast<const float*>(block_[i]), n);
-    if (dense != target) move_strided(target, stride, dense, l_.item[i], l_.item[i], n);
+    const bool unit = stride == l_.item[i];
+    char* dense = block_[i];
+    if (l_.converts[i]) {
+      dense = unit && !l_.streams ? target : narrow_[i];
+      float_to_small(dense, p_.dtype[i], reinterpret_cast<const float*>(block_[i]), n);
+      if (dense == target) return;
+    }
+    unit && l_.streams ? stream_bytes(target, dense, n * l_.item[i]) : move_strided(target, stride, dense, l_.item[i], l_.item[i], n);
   }
 
   const Layout& l_;
@@ -278,17 +289,16 @@ void run_plan(const LoopPlan& plan, const RunBody& body) {
   if (plan.shape[0] < kShortRow) return split([](Walker& w, int64_t b, int64_t e) { w.short_rows(b, e); });
   if (!layout.tiles) return split([](Walker& w, int64_t b, int64_t e) { w.rows(b, e); });
 
-  const int64_t tile_rows = layout.tile_rows;
-  const int64_t bands = (plan.shape[1] + tile_rows - 1) / tile_rows;  // of one plane
+  const int64_t width = layout.tile_columns, bands = (plan.shape[0] + width - 1) / width;  // of one plane
   const int64_t planes = plan.numel / (plan.shape[0] * plan.shape[1]);
-  const int64_t grain = body.grain / (tile_rows * plan.shape[0]);
+  const int64_t grain = body.grain / (width * plan.shape[1]);
   parallel_for(0, bands * planes, grain > 0 ? grain : 1, [&](int64_t b, int64_t e) {
     Walker walker(layout);
     for (int64_t band = b; band < e; ++band) {
       char* at[kOperands];
       walker.plane_at(band / bands, at);
-      const int64_t first = band % bands * tile_rows;
-      walker.tile_band(at, first, first + tile_rows < plan.shape[1] ? first + tile_rows : plan.shape[1]);
+      const int64_t first = band % bands * width;
+      walker.tile_band(at, first, first + width < plan.shape[0] ? first + width : plan.shape[0]);
     }
   });
 }

@@ -20,13 +20,19 @@ namespace hn = hwy::HWY_NAMESPACE;
 #if HWY_TARGET == HWY_SCALAR
 
 template <class D, class V> HWY_INLINE V exp(D d, V x) { return hn::Set(d, std::exp(hn::GetLane(x))); }
+template <class D, class V> HWY_INLINE V exp_bounded(D d, V x) { return exp(d, x); }
+template <class D, class V> HWY_INLINE V at_least(D, float, V x) { return x; }
 template <class D, class V> HWY_INLINE V log(D d, V x) { return hn::Set(d, std::log(hn::GetLane(x))); }
-template <class D, class V> HWY_INLINE V tanh(D d, V x) { return hn::Set(d, std::tanh(hn::GetLane(x))); }
+// In double where float's own functions lose more than 2 ULP.
+template <class D, class V> HWY_INLINE V tanh(D d, V x) {
+  return hn::Set(d, static_cast<float>(std::tanh(static_cast<double>(hn::GetLane(x)))));
+}
 template <class D, class V> HWY_INLINE V normal_cdf(D d, V x) {
-  return hn::Set(d, 0.5f * std::erfc(hn::GetLane(x) * -0.70710678f));
+  return hn::Set(d, static_cast<float>(0.5 * std::erfc(hn::GetLane(x) * -0.70710678118654752)));
 }
 template <class D, class V> HWY_INLINE V normal_exp(D d, V x) {
-  return hn::Set(d, std::exp(-0.5f * hn::GetLane(x) * hn::GetLane(x)));
+  const double v = hn::GetLane(x);
+  return hn::Set(d, static_cast<float>(std::exp(-0.5 * v * v)));
 }
 
 #else
@@ -49,22 +55,40 @@ HWY_INLINE V reduced_expm1(D d, V x, V& n) {
   const V p = polynomial(d, r, 0.5f, 0.166666672f, 0.0416664556f, 0.00833331048f, 0.00139345415f, 0.000198919806f);
   return hn::MulAdd(p, hn::Mul(r, r), r);
 }
-/// 2^n for whole n in [-126, 127].
+
+/// x 2^n for whole n in [-252, 254] (power_of_two: [-126, 127]).
+#if HWY_TARGET == HWY_AVX3
+template <class D, class V>
+HWY_INLINE V scale(D, V x, V n) { return V{_mm512_scalef_ps(x.raw, n.raw)}; }
+template <class D, class V>
+HWY_INLINE V power_of_two(D d, V n) { return scale(d, hn::Set(d, 1.f), n); }
+#else
 template <class D, class V>
 HWY_INLINE V power_of_two(D d, V n) {
   const hn::RebindToSigned<D> di;
-  return hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(hn::ConvertTo(di, n), hn::Set(di, 127))));
+  // Next to 1.5 * 2^23 the last bits of a float are the whole number; the rest is shifted out.
+  const auto whole = hn::BitCast(di, hn::Add(n, hn::Set(d, 12582912.f)));
+  return hn::BitCast(d, hn::Add(hn::ShiftLeft<23>(whole), hn::Set(di, 0x3f800000)));
 }
-
 template <class D, class V>
-HWY_INLINE V exp(D d, V x) {
-  const V bounded = hn::Min(hn::Max(x, hn::Set(d, -104.f)), hn::Set(d, 89.f));
-  V n;
-  const V e = hn::Add(reduced_expm1(d, bounded, n), hn::Set(d, 1.f));
-  const V half = hn::Floor(hn::Mul(n, hn::Set(d, 0.5f)));  // in two steps: n goes beyond the exponents of normal numbers
-  const V y = hn::Mul(hn::Mul(e, power_of_two(d, half)), power_of_two(d, hn::Sub(n, half)));
-  return hn::IfThenElse(hn::Eq(x, x), y, x);
+HWY_INLINE V scale(D d, V x, V n) {  // in two steps: n goes beyond the exponents of normal numbers
+  const V half = hn::Round(hn::Mul(n, hn::Set(d, 0.5f)));
+  return hn::Mul(hn::Mul(x, power_of_two(d, half)), power_of_two(d, hn::Sub(n, half)));
 }
+#endif
+
+/// exp for x in [-104, 89].
+template <class D, class V>
+HWY_INLINE V exp_bounded(D d, V x) {
+  V n;
+  const V e = hn::Add(reduced_expm1(d, x, n), hn::Set(d, 1.f));
+  return scale(d, e, n);
+}
+/// The bounds keep NaN: with one, Min and Max give their second operand.
+template <class D, class V>
+HWY_INLINE V at_least(D d, float low, V x) { return hn::Max(hn::Set(d, low), x); }
+template <class D, class V>
+HWY_INLINE V exp(D d, V x) { return exp_bounded(d, hn::Min(hn::Set(d, 89.f), at_least(d, -104.f, x))); }
 
 template <class D, class V>
 HWY_INLINE V log(D d, V x) {
@@ -91,7 +115,7 @@ HWY_INLINE V log(D d, V x) {
 template <class D, class V>
 HWY_INLINE V tanh(D d, V x) {
   const V one = hn::Set(d, 1.f);
-  const V a = hn::Min(hn::Abs(x), hn::Set(d, 10.f));
+  const V a = hn::Min(hn::Set(d, 10.f), hn::Abs(x));
   V n;
   const V r = reduced_expm1(d, hn::Add(a, a), n);
   const V s = power_of_two(d, n);
@@ -100,28 +124,27 @@ HWY_INLINE V tanh(D d, V x) {
   const V square = hn::Mul(x, x);
   const V p = polynomial(d, square, -0.333333313f, 0.133332253f, -0.0539334677f, 0.0214706827f, -0.00694294181f);
   const V small = hn::MulAdd(hn::Mul(square, p), x, x);
-  const V y = hn::IfThenElse(hn::Lt(a, hn::Set(d, 0.5f)), small, large);
-  return hn::IfThenElse(hn::Eq(x, x), y, x);
+  return hn::IfThenElse(hn::Lt(a, hn::Set(d, 0.5f)), small, large);
 }
 
-/// exp(-x^2 / 2), with the rounding error of the square taken into account. |x| <= 14.43.
+/// exp(-x^2 / 2), with the rounding error of the square taken into account. |x| <= 14.42.
 template <class D, class V>
 HWY_INLINE V normal_exp_bounded(D d, V x) {
   const V square = hn::Mul(x, x), half = hn::Set(d, -0.5f);
-  const V e = exp(d, hn::Mul(square, half));
+  const V e = exp_bounded(d, hn::Mul(square, half));
   return hn::MulAdd(e, hn::Mul(hn::MulSub(x, x, square), half), e);
 }
 template <class D, class V>
 HWY_INLINE V normal_exp(D d, V x) {
-  return normal_exp_bounded(d, hn::Min(hn::Abs(x), hn::Set(d, 14.43f)));
+  return normal_exp_bounded(d, hn::Min(hn::Set(d, 14.42f), hn::Abs(x)));
 }
 
 /// Phi(x) = erfc(-x / sqrt 2) / 2, relatively accurate in the lower tail: for t = |x| / sqrt 2,
-/// erfc(t) = exp(-t^2) P((t - 2) / (t + 2)) / (1 + 2 t). NaN gives some number.
+/// erfc(t) = exp(-t^2) P((t - 2) / (t + 2)) / (1 + 2 t).
 template <class D, class V>
 HWY_INLINE V normal_cdf(D d, V x) {
   const V one = hn::Set(d, 1.f), two = hn::Set(d, 2.f);
-  const V a = hn::Min(hn::Abs(x), hn::Set(d, 14.43f));
+  const V a = hn::Min(hn::Set(d, 14.42f), hn::Abs(x));
   const V t = hn::Mul(a, hn::Set(d, 0.707106781f));
   const V bottom = hn::Add(t, two), scale = hn::MulAdd(two, t, one);
   const V inverse = hn::Div(one, hn::Mul(bottom, scale));  // one division for both quotients
@@ -137,7 +160,7 @@ HWY_INLINE V normal_cdf(D d, V x) {
 /// 1 / (1 + exp(-x)).
 template <class D, class V>
 HWY_INLINE V sigmoid(D d, V x) {
-  const V e = exp(d, hn::Neg(hn::Abs(x))), one = hn::Set(d, 1.f);
+  const V e = exp_bounded(d, at_least(d, -104.f, hn::Neg(hn::Abs(x)))), one = hn::Set(d, 1.f);
   return hn::Div(hn::IfThenElse(hn::Lt(x, hn::Zero(d)), e, one), hn::Add(one, e));
 }
 

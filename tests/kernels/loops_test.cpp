@@ -150,6 +150,39 @@ TEST_CASE("elementwise reaches every element of any plan") {
   }
 }
 
+TEST_CASE("elementwise writes large results around the caches") {
+  std::mt19937 rng(tenon::testing::seed());
+  for (const DType t : {kFloat32, kBFloat16})
+    for (const bool transposed : {false, true}) {
+      const std::vector<int64_t> shape = t == kFloat32 ? std::vector<int64_t>{2099, 2111} : std::vector<int64_t>{3001, 3011};
+      const int64_t numel = shape[0] * shape[1], size = item_size(t);
+      Array a = make_array(rng, shape, t, false, true), out = make_array(rng, shape, t, true, true);
+      a.strides = transposed ? std::vector<int64_t>{size * shape[1], size} : std::vector<int64_t>{size, size * shape[0]};
+      a.bytes.resize(static_cast<std::size_t>(numel * size));
+      for (int64_t i = 0; i < numel; ++i) store(&a.bytes[static_cast<std::size_t>(i * size)], t, static_cast<float>(i % 251) - 100);
+      out.strides = {size, size * shape[0]};
+      out.bytes.assign(static_cast<std::size_t>(numel * size) + 64, 77);
+      LoopPlan plan;
+      fill_plan(plan, shape, {&out, &a}, 1);
+      if (!transposed) {  // one dimension, and not aligned
+        plan.ndim = 1;
+        plan.shape[0] = numel;
+        plan.contiguous = true;
+        plan.data[0] += size;
+      }
+      cpu::elementwise(plan, [](float v) { return v * 2; });
+      int64_t wrong = 0;
+      for (int64_t i = 0; i < numel; ++i)
+        wrong += load(&out.bytes[static_cast<std::size_t>(i * size + (transposed ? 0 : size))], t) !=
+                 2 * load(&a.bytes[static_cast<std::size_t>(transposed ? offset(a, shape, i) : i * size)], t);
+      CAPTURE(name(t), transposed);
+      CHECK(wrong == 0);
+      for (std::size_t i = static_cast<std::size_t>(numel * size) + (transposed ? 0 : static_cast<std::size_t>(size)); i < out.bytes.size(); ++i)
+        wrong += out.bytes[i] != 77;
+      CHECK(wrong == 0);
+    }
+}
+
 TEST_CASE("elementwise refuses arrays of another dtype") {
   std::mt19937 rng(1);
   Array a = make_array(rng, {8}, kFloat32, false, true), out = make_array(rng, {8}, kFloat32, true, true);
