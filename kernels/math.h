@@ -94,6 +94,7 @@ TENON_HOST_DEVICE inline complex<T> tanh(complex<T> z) {
     return {copysign(T(1), z.re), 4 * sin(z.im) * cos(z.im) * exp(-2 * fabs(z.re))};
   }
   if (z.im == 0) return {tanh(z.re), z.im};
+  if (!(fabs(z.im) <= largest<T>())) return {z.re == 0 ? z.re : z.im - z.im, z.im - z.im};
   const T t = tan(z.im), beta = 1 + t * t, s = sinh(z.re), rho = sqrt(1 + s * s);
   if (!(fabs(t) < infinity<T>())) return {z.re == z.re && t == t ? rho / s : t - t, t == t ? 1 / t : t};
   const T scale = 1 / (1 + beta * s * s);
