@@ -49,7 +49,7 @@ TENON_REGISTER_KERNEL(op::ne, cpu, Complexes, ne_exact);
 #define TENON_LOGICAL(name, sign)                                                        \
   template <class C>                                                                     \
   void name##_loop(const LoopPlan& plan) {                                               \
-    elementwise(plan, [](C a, C b) { return (a != C(0)) sign (b != C(0)); });            \
+    elementwise(plan, [](C a, C b) -> bool { return (a != C(0)) sign (b != C(0)); });    \
   }                                                                                      \
   template <class T>                                                                     \
   void name##_cpu(const LoopPlan& plan) { name##_loop<compute_t<T>>(plan); }             \
