@@ -3,6 +3,8 @@
 #include <tenon/dispatch/make_tensor.h>
 #include <tenon/dispatch/op.h>
 
+#include <optional>
+
 namespace tenon::dispatch {
 
 Tensor Call::output(int i, IntArrayRef sizes, DType dtype, Device device, std::initializer_list<const Tensor*> inputs,
@@ -68,7 +70,11 @@ Tensor finish_destination(const OpBase& op, Form form, const Tensor& destination
                   " or no elements, got ", destination.sizes());
       resize(destination, result.sizes());
     }
-    const BelowLayersGuard below;
+    // A composite's parts were recorded, so the write is too; other operators are recorded as a whole.
+    std::optional<BelowLayersGuard> below;
+    if (op.kind() != Kind::composite) below.emplace();
+    else TENON_CHECK(form != Form::out || !grad_enabled() || !(result.requires_grad() || destination.requires_grad()), AutogradError,
+                     op.name(), ": out= is not differentiable, and an argument requires grad; use the functional form or a NoGradGuard");
     Tensor target = destination;
     target.copy_(result);  // counts as the write
     return destination;
