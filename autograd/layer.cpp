@@ -85,17 +85,14 @@ uint32_t count_results(const dispatch::Results& results) {
 }
 
 struct Inputs {
-  uint32_t tensors = 0, needing = 0;
-  std::size_t only = 0;  // the argument that needs a gradient, if one alone does
+  uint32_t tensors = 0;
+  uint32_t needing = 0;  // bit i: argument i, or an element of it, takes part
 };
 Inputs look_at(std::span<const Value> args) {
   Inputs in;
   for_each_tensor(args, [&](std::size_t i, std::size_t, const Tensor& t) {
     ++in.tensors;
-    if (!takes_part(t)) return;
-    if (in.needing == 0 || in.only == i) in.only = i;
-    else in.only = SIZE_MAX;
-    ++in.needing;
+    if (takes_part(t)) in.needing |= 1u << i;
   });
   return in;
 }
@@ -200,8 +197,9 @@ void record(const LayerCall& c) {
   uint32_t saved = 0;
   if (gradient) {
     saved = gradient->saved_inputs;
+    const uint32_t cross = gradient->cross_inputs, wanting = in.needing & cross;
     for (std::size_t i = 0; i < c.args.size(); ++i)
-      if ((gradient->cross_inputs >> i & 1u) && in.only != i) saved |= 1u << i;
+      if ((cross >> i & 1u) && (wanting & ~(1u << i))) saved |= 1u << i;
   }
   Tensor original;
   if (writes) {

@@ -96,6 +96,7 @@ class TENON_API Node : public Counted {
   /// Edges in memory that the subclass owns and destroys.
   void place_edges(Edge* edges, uint32_t count) { edges_ = edges, edge_count_ = count; }
   void set_sequence(uint64_t s) { sequence_ = s; }
+  void set_outputs(uint32_t n) { outputs_ = n; }
 
  private:
   friend class HookHandle;

@@ -52,7 +52,7 @@ class TENON_API Gradients {
 struct Gradient {
   void (*formula)(const OpBase& op, Gradients& g, std::span<const Value> args);
   uint32_t saved_inputs;   ///< bit i: argument i is kept for backward
-  uint32_t cross_inputs;   ///< bit i: argument i is kept if another argument needs a gradient
+  uint32_t cross_inputs;   ///< bit i: argument i is kept if another one of these needs a gradient
   uint32_t geometry_inputs;  ///< bit i: argument i is kept as a meta tensor
   uint32_t saved_outputs;
   bool non_differentiable;
@@ -63,7 +63,8 @@ struct Gradient {
 struct SaveMask { uint64_t bits; };
 template <class... I>
 constexpr SaveMask inputs(I... i) { return {(uint64_t{0} | ... | (uint64_t{1} << i))}; }
-/// Inputs that only the gradients of other arguments read, as the factors of a product: kept only if one is needed.
+/// Inputs that only the gradients of one another read, as the factors of a product: kept only if another of them needs
+/// a gradient.
 template <class... I>
 constexpr SaveMask crosswise(I... i) { return {(uint64_t{0} | ... | (uint64_t{1} << (32 + i)))}; }
 /// Inputs of which the formula reads sizes, strides and offset only: kept as meta tensors, without their data.

@@ -3,6 +3,7 @@
 #include <tenon/dispatch/gradient.h>
 #include <tenon/ops/binary.h>
 #include <tenon/ops/compare.h>
+#include <tenon/ops/factory.h>
 #include <tenon/ops/unary.h>
 #include <tenon/ops/where.h>
 
@@ -43,7 +44,7 @@ TENON_REGISTER_GRADIENT(op::mul, crosswise(0, 1), [](Gradients& g, const Operand
   g.set(0, [&] { return times_conj(g.grad(), other); });
   g.set(1, [&] { return times_conj(g.grad(), self); });
 });
-TENON_REGISTER_GRADIENT(op::div, inputs(1) | crosswise(0),
+TENON_REGISTER_GRADIENT(op::div, inputs(1) | crosswise(0, 1),
                         [](Gradients& g, const Operand& self, const Operand& other, std::optional<std::string_view> rounding) {
   if (rounding) return;  // steps: zero everywhere
   g.set(0, [&] { return over_conj(g.grad(), other); });
@@ -53,7 +54,7 @@ TENON_REGISTER_GRADIENT(op::pow, inputs(0, 1) | result(), [](Gradients& g, const
   g.set(0, [&] {
     if (!exponent.is_tensor()) {
       const Scalar& e = exponent.number();
-      if (e.equal(0)) return Tensor();
+      if (e.equal(0)) return zeros(g.meta(0).sizes, g.meta(0).options());
       if (e.equal(1)) return g.grad();
       if (e.equal(2)) return times_conj(g.grad(), mul(self, 2));
       const Scalar less = e.is_complex() ? Scalar(complex<double>(e.real() - 1, e.imag()))
@@ -92,14 +93,14 @@ TENON_REGISTER_GRADIENT(op::minimum, inputs(0, 1), [](Gradients& g, const Tensor
   g.set(1, [&] { return side(g.grad(), lt(other, self), ties); });
 });
 
-// --- gradients of gradients --------------------------------------------------------------------------------------
+// --- gradients of gradients, which read conj(output) -------------------------------------------------------------
 TENON_REGISTER_GRADIENT(op::tanh_backward, inputs(0, 1), [](Gradients& g, const Tensor& grad, const Tensor& output) {
-  g.set(0, [&] { return op::tanh_backward(g.grad(), output); });
-  g.set(1, [&] { return mul(mul(mul(g.grad(), conj(grad)), output), -2); });
+  g.set(0, [&] { return op::tanh_backward(g.grad(), conj(output)); });
+  g.set(1, [&] { return mul(mul(mul(conj(g.grad()), grad), conj(output)), -2); });
 });
 TENON_REGISTER_GRADIENT(op::sigmoid_backward, inputs(0, 1), [](Gradients& g, const Tensor& grad, const Tensor& output) {
-  g.set(0, [&] { return op::sigmoid_backward(g.grad(), output); });
-  g.set(1, [&] { return mul(mul(g.grad(), conj(grad)), sub(1, mul(output, 2))); });
+  g.set(0, [&] { return op::sigmoid_backward(g.grad(), conj(output)); });
+  g.set(1, [&] { return mul(mul(conj(g.grad()), grad), sub(1, mul(conj(output), 2))); });
 });
 TENON_REGISTER_GRADIENT(op::threshold_backward, inputs(1), [](Gradients& g, const Tensor&, const Tensor& self, const Scalar& threshold) {
   g.set(0, [&] { return op::threshold_backward(g.grad(), self, threshold); });
