@@ -152,62 +152,70 @@ __global__ void __launch_bounds__(cuda::kMostRowThreads) backward_rows(const Bac
   const C scale = C(1) / static_cast<C>(n);
   auto place = [&](int k) { return (lane + (k << group_log2)) * W; };
 
-  C weight_sum[E] = {}, bias_sum[E] = {};
-  Vector<T, W> x[KB], dy[KB];
-  C mean = C(0), rstd = C(0);
-  auto fetch = [&](int64_t row) {
-    const bool valid = row < a.rows;
-#pragma unroll
-    for (int k = 0; k < KB; ++k) {
-      x[k] = {}, dy[k] = {};
-      if (valid && place(k) < n) {
-        x[k] = load_vector<T, W>(a.x + row * n + place(k));
-        dy[k] = load_vector<T, W>(a.dy + row * n + place(k));
-      }
-    }
-    mean = valid ? static_cast<C>(a.mean[row]) : C(0);
-    rstd = valid ? static_cast<C>(a.rstd[row]) : C(0);
+  // A row as it came, and the next one, which is on its way while this one is summed. Normalized values are computed
+  // twice rather than kept: the registers are the sums'.
+  struct Row {
+    Vector<T, W> x[KB], dy[KB];
+    C mean, rstd;
   };
+  auto fetch = [&](Row& r, int64_t row) {
+    const bool valid = row < a.rows;
+    cuda::load_vectors(r.x, a.x + row * n, n, lane, group_log2, valid);
+    cuda::load_vectors(r.dy, a.dy + row * n, n, lane, group_log2, valid);
+    r.mean = valid ? static_cast<C>(a.mean[row]) : C(0);
+    r.rstd = valid ? static_cast<C>(a.rstd[row]) : C(0);
+  };
+  auto load_weight = [&](Vector<P, W>& weight, int k) {
+    if (a.weight) {
+      weight = {};
+      if (place(k) < n) weight = load_vector<P, W>(a.weight + place(k));
+    } else {
+#pragma unroll
+      for (int w = 0; w < W; ++w) weight.v[w] = P(1);
+    }
+  };
+  C weight_sum[E] = {}, bias_sum[E] = {};
   int turn = 0;
-  fetch(int64_t(blockIdx.x) * groups + group);
+  Row now, next;
+  fetch(now, int64_t(blockIdx.x) * groups + group);
   for (int64_t base = int64_t(blockIdx.x) * groups; base < a.rows; base += step, turn ^= 1) {
     const int64_t row = base + group;
-    // The normalized row and the gradient times the weight; then the registers take the next row.
-    C hat[E], g[E], sums[2] = {C(0), C(0)};
+    fetch(next, row + step);
+    C sums[2] = {C(0), C(0)};
 #pragma unroll
     for (int k = 0; k < KB; ++k) {
       Vector<P, W> weight;
+      load_weight(weight, k);
       const bool in = place(k) < n;
-      if (a.weight && in) weight = load_vector<P, W>(a.weight + place(k));
 #pragma unroll
       for (int w = 0; w < W; ++w) {
-        const int e = k * W + w;
-        const C d = static_cast<C>(dy[k].v[w]);
-        hat[e] = in ? (static_cast<C>(x[k].v[w]) - mean) * rstd : C(0);
-        weight_sum[e] += d * hat[e];
-        bias_sum[e] += d;
-        g[e] = a.weight && in ? d * static_cast<C>(weight.v[w]) : d;
-        sums[0] += g[e];
-        sums[1] += g[e] * hat[e];
+        const C d = static_cast<C>(now.dy[k].v[w]), hat = in ? (static_cast<C>(now.x[k].v[w]) - now.mean) * now.rstd : C(0);
+        weight_sum[k * W + w] += d * hat;
+        bias_sum[k * W + w] += d;
+        const C g = d * static_cast<C>(weight.v[w]);
+        sums[0] += g;
+        sums[1] += g * hat;
       }
     }
-    const C r = rstd;
-    if (base + step < a.rows) fetch(row + step);
-    if (!a.dx) continue;
-    cuda::fold_row(sums, group_log2, C(0), turn, cuda::Plus{});
-    if (row >= a.rows) continue;
-    sums[0] *= scale, sums[1] *= scale;
+    if (a.dx) {  // the same for all threads
+      cuda::fold_row(sums, group_log2, C(0), turn, cuda::Plus{});
+      sums[0] *= scale, sums[1] *= scale;
 #pragma unroll
-    for (int k = 0; k < KB; ++k) {
-      if (place(k) >= n) continue;
-      Vector<T, W> y;
+      for (int k = 0; k < KB; ++k) {
+        if (row >= a.rows || place(k) >= n) continue;
+        Vector<P, W> weight;
+        load_weight(weight, k);
+        Vector<T, W> y;
 #pragma unroll
-      for (int w = 0; w < W; ++w) {
-        const int e = k * W + w;
-        y.v[w] = static_cast<T>(r * (g[e] - sums[0] - hat[e] * sums[1]));
+        for (int w = 0; w < W; ++w) {
+          const C hat = (static_cast<C>(now.x[k].v[w]) - now.mean) * now.rstd;
+          const C g = static_cast<C>(now.dy[k].v[w]) * static_cast<C>(weight.v[w]);
+          y.v[w] = static_cast<T>(now.rstd * (g - sums[0] - hat * sums[1]));
+        }
+        store_vector<T, W>(a.dx + row * n + place(k), y);
       }
-      store_vector<T, W>(a.dx + row * n + place(k), y);
     }
+    now = next;
   }
   if (!a.partial) return;
   if (groups > 1) {  // add the groups' sums in order

@@ -71,6 +71,16 @@ struct Most {
   __device__ __forceinline__ double operator()(double a, double b) const { return fmax(a, b); }
 };
 
+/// The thread's vectors of a row of n; zero beyond its end.
+template <int W, int K, class T>
+__device__ __forceinline__ void load_vectors(Vector<T, W> (&x)[K], const T* row, int n, int lane, int group_log2, bool valid) {
+#pragma unroll
+  for (int k = 0; k < K; ++k) {
+    const int i = (lane + (k << group_log2)) * W;
+    x[k] = {};
+    if (valid && i < n) x[k] = load_vector<T, W>(row + i);
+  }
+}
 /// The thread's elements of a row of n, in the compute type; `fill` beyond its end.
 template <int W, int K, class T>
 __device__ __forceinline__ void load_row(compute_t<T> (&v)[K * W], const T* row, int n, int lane, int group_log2, bool valid,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // softmax, log_softmax and their backward operators. Tensors are seen as [outer, n, inner], contiguous (others are
-// copied). Rows (inner is 1) stay in registers up to 4096 vectors; longer ones and columns are read twice, with maximum
-// and sum found in one walk. The halves compute in float.
+// copied). Rows (inner is 1) stay in registers up to 4096 vectors (backward of the halves: 2048); longer ones and
+// columns are read twice, with maximum and sum found in one walk. The halves compute in float.
 #include <tenon/dispatch/make_tensor.h>
 #include <tenon/kernels/cuda/rows.cuh>
 #include <tenon/kernels/cuda/scalar.cuh>
@@ -14,6 +14,8 @@ namespace {
 
 using cuda::compute_t;
 constexpr int K = 4;  // vectors a thread
+template <int W>
+constexpr int kBackward = W == 8 ? 2 : K;  // backward holds two rows
 
 template <class C>
 __device__ __forceinline__ C lowest() { return -math::infinity<C>(); }
@@ -95,19 +97,29 @@ template <bool kLog, int W, class T>
 __global__ void __launch_bounds__(cuda::kMostRowThreads)
     backward_rows(const T* grad, const T* y, T* out, int64_t rows, int n, int group_log2) {
   using C = compute_t<T>;
+  constexpr int KB = kBackward<W>;
   const int lane = threadIdx.x & ((1 << group_log2) - 1);
   const int64_t row = int64_t(blockIdx.x) * (blockDim.x >> group_log2) + (threadIdx.x >> group_log2);
   const bool valid = row < rows;
-  C g[K * W], v[K * W];
-  cuda::load_row<W, K>(g, grad + row * n, n, lane, group_log2, valid, C(0));
-  cuda::load_row<W, K>(v, y + row * n, n, lane, group_log2, valid, C(0));
+  cuda::Vector<T, W> g[KB], v[KB];  // as they came: half the registers for the halves
+  cuda::load_vectors(g, grad + row * n, n, lane, group_log2, valid);
+  cuda::load_vectors(v, y + row * n, n, lane, group_log2, valid);
   C sum[1] = {C(0)};
 #pragma unroll
-  for (int i = 0; i < K * W; ++i) sum[0] += term<kLog>(g[i], v[i]);
+  for (int k = 0; k < KB; ++k)
+#pragma unroll
+    for (int w = 0; w < W; ++w) sum[0] += term<kLog>(static_cast<C>(g[k].v[w]), static_cast<C>(v[k].v[w]));
   cuda::fold_row(sum, group_log2, C(0), 0, cuda::Plus{});
 #pragma unroll
-  for (int i = 0; i < K * W; ++i) g[i] = result_backward<kLog>(g[i], v[i], sum[0]);
-  if (valid) cuda::store_row<W, K>(out + row * n, g, n, lane, group_log2);
+  for (int k = 0; k < KB; ++k) {
+    const int i = (lane + (k << group_log2)) * W;
+    if (!valid || i >= n) continue;
+    cuda::Vector<T, W> dx;
+#pragma unroll
+    for (int w = 0; w < W; ++w)
+      dx.v[w] = static_cast<T>(result_backward<kLog>(static_cast<C>(g[k].v[w]), static_cast<C>(v[k].v[w]), sum[0]));
+    cuda::store_vector<T, W>(out + row * n + i, dx);
+  }
 }
 
 // --- long rows: a block walks a row twice -------------------------------------------------------------------------
@@ -299,11 +311,11 @@ void backward(const Tensor& grad_input, const Tensor& grad_output, const Tensor&
   if (g.inner > 1) {
     const ColumnLaunch l(g);
     cuda::launch(backward_columns<kLog, T>, l.grid, l.block, 0, dy, y, dx, l.columns);
-  } else if (g.n % W == 0 && g.n <= W * K * cuda::kMostRowThreads && cuda::aligned_16(dy, y, dx)) {
-    const auto s = cuda::row_shape<K>(g.outer, g.n / W);
+  } else if (g.n % W == 0 && g.n <= W * kBackward<W> * cuda::kMostRowThreads && cuda::aligned_16(dy, y, dx)) {
+    const auto s = cuda::row_shape<kBackward<W>>(g.outer, g.n / W);
     cuda::launch(backward_rows<kLog, W, T>, s.blocks, s.threads, 0, dy, y, dx, g.outer, static_cast<int>(g.n), s.group_log2);
-  } else if (g.n <= K * cuda::kMostRowThreads) {
-    const auto s = cuda::row_shape<K>(g.outer, g.n);
+  } else if (g.n <= kBackward<1> * cuda::kMostRowThreads) {
+    const auto s = cuda::row_shape<kBackward<1>>(g.outer, g.n);
     cuda::launch(backward_rows<kLog, 1, T>, s.blocks, s.threads, 0, dy, y, dx, g.outer, static_cast<int>(g.n), s.group_log2);
   } else if (cuda::alike(dy, y, dx)) {
     cuda::launch(backward_long<kLog, W, T>, static_cast<unsigned>(g.outer), kLongThreads, 0, dy, y, dx, g.n);
