@@ -88,7 +88,7 @@ struct SigmoidBackward {
       return grad * conj((T(1) - y) * y);
     } else {
       const cuda::compute_t<T> g = grad, v = y;
-      return static_cast<T>(g * ((1 - v) * v));
+      return static_cast<T>(g * (1 - v) * v);
     }
   }
 };
