@@ -13,6 +13,10 @@ namespace tenon::cpu {
 namespace {
 
 void check_indices(const char* who, const int64_t* index, int64_t n, int64_t size) {
+  const auto limit = static_cast<uint64_t>(size);
+  bool wrong = false;
+  for (int64_t i = 0; i < n; ++i) wrong |= static_cast<uint64_t>(index[i]) >= limit;
+  if (!wrong) return;
   for (int64_t i = 0; i < n; ++i)
     TENON_CHECK(index[i] >= 0 && index[i] < size, IndexError, who, ": index: ", index[i], " at position ", i,
                 " is out of range; expected 0 to ", size - 1);
@@ -198,6 +202,8 @@ void each_indexed(const char* who, const Tensor& index, const Tensor& a, const T
   const std::size_t last = n - 1;
   const int64_t width = dim == last ? 1 : index.sizes()[last], length = index.sizes()[dim];
   const int64_t lines = index.numel() / (width * length);
+  const int64_t index_step = index.strides()[dim], b_step = b.strides()[dim];
+  const int64_t a_last = a.strides()[last], b_last = b.strides()[last], index_last = index.strides()[last];
   parallel_for(0, lines, std::max<int64_t>(1, kGrain / 4 / (width * length)), [&](int64_t begin, int64_t end) {
     for (int64_t l = begin; l < end; ++l) {
       int64_t rest = l, oi = 0, oa = 0, ob = 0;
@@ -207,13 +213,10 @@ void each_indexed(const char* who, const Tensor& index, const Tensor& a, const T
         rest /= index.sizes()[d];
         oi += at * index.strides()[d], oa += at * a.strides()[d], ob += at * b.strides()[d];
       }
-      for (int64_t i = 0; i < length; ++i) {
-        const int64_t ii = oi + i * index.strides()[dim], bi = ob + i * b.strides()[dim];
-        if (dim == last) {
-          f(oa, bi, places[ii]);
-          continue;
-        }
-        for (int64_t j = 0; j < width; ++j) f(oa + j * a.strides()[last], bi + j * b.strides()[last], places[ii + j * index.strides()[last]]);
+      for (int64_t i = 0; i < length; ++i, oi += index_step, ob += b_step) {
+        if (dim == last) f(oa, ob, places[oi]);
+        else
+          for (int64_t j = 0; j < width; ++j) f(oa + j * a_last, ob + j * b_last, places[oi + j * index_last]);
       }
     }
   });

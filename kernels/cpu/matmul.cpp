@@ -45,7 +45,7 @@ template <class T>
 inline constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(hn::ScalableTag<T>()));
 /// Rows of a register tile: with two vectors each they leave registers for one row of b and a broadcast.
 inline constexpr int kRows = HWY_TARGET == HWY_AVX3 ? 14 : 6;
-inline constexpr int64_t kDepth = 256;           ///< steps of k per packed block: a panel of b fits the first cache
+inline constexpr int64_t kDepth = 512;           ///< steps of k per packed block
 inline constexpr int64_t kHeight = 16 * kRows;   ///< rows of a packed at once, for the second cache
 inline constexpr int64_t kWidth = 1024;          ///< columns of b packed at once
 inline constexpr int64_t kParallelWork = 1 << 19;  ///< multiply-adds that are worth a second thread

@@ -7,6 +7,7 @@
 #include <tenon/ops/random.h>
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #undef HWY_TARGET_INCLUDE
@@ -56,6 +57,9 @@ void each_words(const PhiloxState& state, int64_t n, int64_t per_block, F&& f) {
   });
 }
 inline uint64_t wide_word(const uint32_t* words, int64_t i) { return words[2 * i] | (static_cast<uint64_t>(words[2 * i + 1]) << 32); }
+
+/// The number of 32-bit words w with w / 2^32 < p.
+inline uint64_t word_limit(double p) { return static_cast<uint64_t>(std::ceil(p * 4294967296.0)); }
 
 template <class T> struct RealPart { using type = T; };
 template <class T> struct RealPart<complex<T>> { using type = T; };
@@ -146,12 +150,39 @@ void native_dropout_cpu(const Tensor& out, const Tensor& mask, const Tensor& inp
   const T* const x = static_cast<const T*>(input.data_ptr());
   const double keep = 1 - p;
   const C scale = keep == 0 ? C(0) : static_cast<C>(1 / keep);
+  const uint64_t limit = word_limit(keep);
   each_words(state, out.numel(), 4, [=](const uint32_t* words, int64_t first, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) kept[first + i] = words[i] < limit;
     for (int64_t i = 0; i < count; ++i) {
-      const bool on = philox::fraction(words[i]) < keep;
-      kept[first + i] = on;
-      y[first + i] = on ? static_cast<T>(static_cast<C>(x[first + i]) * scale) : T(0);
+      const C v = static_cast<C>(x[first + i]) * scale;
+      y[first + i] = static_cast<T>(words[i] < limit ? v : C(0));
     }
+  });
+}
+
+// Key: out's dtype. 32 bits against the probability, as philox::fraction.
+template <class T>
+void bernoulli_cpu(const Tensor& out, const Tensor& p, double number, const PhiloxState& state) {
+  T* const x = static_cast<T*>(out.data_ptr());
+  if (!p.defined()) {
+    const uint64_t limit = word_limit(number);
+    each_words(state, out.numel(), 4, [=](const uint32_t* words, int64_t first, int64_t count) {
+      for (int64_t i = 0; i < count; ++i) x[first + i] = static_cast<T>(static_cast<float>(words[i] < limit));
+    });
+    return;
+  }
+  visit_dtype<FloatsAndHalves>("bernoulli", p.dtype(), [&](auto tag) {
+    using P = typename decltype(tag)::type;
+    const P* const values = static_cast<const P*>(p.data_ptr());
+    each_words(state, out.numel(), 4, [=](const uint32_t* words, int64_t first, int64_t count) {
+      bool fits = true;
+      for (int64_t i = 0; i < count; ++i) {
+        const double chance = static_cast<double>(static_cast<compute_t<P>>(values[first + i]));
+        fits = fits && chance >= 0 && chance <= 1;
+        x[first + i] = static_cast<T>(static_cast<float>(philox::fraction(words[i]) < chance));
+      }
+      TENON_CHECK(fits, ValueError, "bernoulli: self: expected probabilities between 0 and 1");
+    });
   });
 }
 
@@ -160,6 +191,8 @@ using Reals = Join<Numbers, Bools>;
 TENON_REGISTER_SIMD_KERNEL(op::uniform, Inexact, uniform_cpu);
 TENON_REGISTER_SIMD_KERNEL(op::normal, Inexact, normal_cpu);
 TENON_REGISTER_SIMD_KERNEL(op::random, Reals, random_cpu);
+TENON_REGISTER_SIMD_KERNEL(op::bernoulli, FloatsAndHalves, bernoulli_cpu);
+TENON_REGISTER_SIMD_KERNEL(op::bernoulli_p, AllTypes, bernoulli_cpu);
 TENON_REGISTER_SIMD_KERNEL(op::native_dropout, FloatsAndHalves, native_dropout_cpu);
 
 }  // namespace tenon::cpu::HWY_NAMESPACE
@@ -168,32 +201,6 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace tenon::cpu {
 namespace {
-
-template <class T>
-void bernoulli_cpu(const Tensor& out, const Tensor& p, double number, const PhiloxState& state) {
-  T* const x = static_cast<T*>(out.data_ptr());
-  const int64_t n = out.numel();
-  const uint64_t first = philox::first_block(state);
-  const auto run = [&](auto probability) {
-    parallel_for(0, (n + 3) / 4, 8192, [&](int64_t begin, int64_t end) {
-      for (int64_t b = begin; b < end; ++b) {
-        const philox::Block block = philox::generate(state.seed, first + static_cast<uint64_t>(b));
-        for (int64_t i = 4 * b; i < std::min(n, 4 * b + 4); ++i) {
-          const double chance = probability(i);
-          TENON_CHECK(chance >= 0 && chance <= 1, ValueError, "bernoulli: self: expected probabilities between 0 and 1, got ",
-                      chance, " at position ", i);
-          x[i] = static_cast<T>(static_cast<float>(philox::fraction(block.word[i % 4]) < chance));
-        }
-      }
-    });
-  };
-  if (!p.defined()) return run([=](int64_t) { return number; });
-  visit_dtype<FloatsAndHalves>("bernoulli", p.dtype(), [&](auto tag) {
-    using P = typename decltype(tag)::type;
-    const P* const values = static_cast<const P*>(p.data_ptr());
-    run([=](int64_t i) { return static_cast<double>(static_cast<compute_t<P>>(values[i])); });
-  });
-}
 
 // The order of 64-bit keys, equal ones by position: any device can repeat it.
 template <class T>
@@ -208,8 +215,6 @@ void randperm_cpu(const Tensor& out, const PhiloxState& state) {
   for (int64_t i = 0; i < n; ++i) x[i] = static_cast<T>(keys[static_cast<std::size_t>(i)].second);
 }
 
-TENON_REGISTER_KERNEL(op::bernoulli, cpu, AllTypes, bernoulli_cpu);
-TENON_REGISTER_KERNEL(op::bernoulli_p, cpu, AllTypes, bernoulli_cpu);
 TENON_REGISTER_KERNEL(op::randperm, cpu, Numbers, randperm_cpu);
 
 }  // namespace

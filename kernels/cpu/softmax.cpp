@@ -168,7 +168,7 @@ void backward_columns(C* g, const C* y, C* sum, int64_t n, int64_t width) {
 // Tiles of columns: as wide as keeps a tile in the second cache.
 template <class C>
 int64_t tile_width(int64_t n) {
-  return std::clamp<int64_t>((int64_t(256) << 10) / static_cast<int64_t>(sizeof(C)) / n / 16 * 16, 16, 512);
+  return std::clamp<int64_t>((int64_t(1) << 20) / static_cast<int64_t>(sizeof(C)) / n / 16 * 16, 16, 512);
 }
 // Calls f(first row, count) for runs of side-by-side rows that end where the innermost other dimension does.
 template <class F>
