@@ -56,8 +56,8 @@ Tensor evenly(Gradients& g, const Tensor& self, const Tensor& extreme, IntArrayR
   const Tensor e = keep_dims(extreme, dims, keepdim, sizes);
   // NaN is the extreme where there is one, and equals nothing.
   const Tensor hit = logical_or(eq(self, e), logical_and(isnan(self), isnan(e)));
-  const Tensor weight = hit.to(g.grad().dtype());
-  return mul(weight, div(keep_dims(g.grad(), dims, keepdim, sizes), sum(weight, dims, true)));
+  const Tensor count = sum(hit, dims, true);
+  return where(hit, div(keep_dims(g.grad(), dims, keepdim, sizes), count), 0);
 }
 
 // grad at `indices` of `dim`, zeros elsewhere.

@@ -137,3 +137,54 @@ TEST_CASE("a part of the graph without gradient is not run") {
   CHECK(values(x.grad()) == V{0.25});
   CHECK(ran == 0);
 }
+
+TEST_CASE("nothing keeps a graph alive but its tensors") {
+  // Each builds on the leaf, whose storage is held by nobody else afterwards.
+  void (*const scenarios[])(Tensor) = {
+      [](Tensor x) { const Tensor y = (x.exp() * x).sum(); },
+      [](Tensor x) { (x.exp() * x).sum().backward(); },
+      [](Tensor x) { (x.exp() * x).sum().backward({}, true); },
+      [](Tensor x) {
+        const Tensor y = (x * x).sum(), g = autograd::grad({&y, 1}, {&x, 1}, {}, {}, true)[0];
+        g.sum().backward();
+      },
+      [](Tensor x) {
+        Tensor h = x * x;
+        const Tensor row = h.slice(0, 0, 1), all = h.view({-1});
+        row.detach();
+        h.slice(0, 0, 1).mul_(2);
+        h.add_(x);
+        (row + 0.0).sum().backward({}, true);
+        (all * all).sum().backward();
+      },
+      [](Tensor x) {
+        Tensor h = x * 2;
+        h.retain_grad();
+        autograd::register_hook(h, [](const Tensor& g) { return g * 2; });
+        h.mul_(2);
+        h.sum().backward();
+      },
+      [](Tensor x) {
+        autograd::register_post_accumulate_grad_hook(x, [](const Tensor& leaf) { leaf.set_grad({}); });
+        x.exp().sum().backward();
+        CHECK_FALSE(x.grad().defined());
+      },
+      [](Tensor x) {
+        Tensor h = x * x;
+        const Tensor y = (h * h).sum();
+        h.mul_(2);
+        CHECK_THROWS_AS(y.backward(), AutogradError);
+      },
+  };
+  int number = 0;
+  for (const auto scenario : scenarios) {
+    CAPTURE(number++);
+    Storage storage;
+    {
+      Tensor x = leaf({1, 2});
+      storage = x.storage();
+      scenario(static_cast<Tensor&&>(x));
+    }
+    CHECK(storage->use_count() == 1);
+  }
+}

@@ -177,6 +177,13 @@ TEST_CASE("kinks and ties follow PyTorch") {
   CHECK(gradient(from_vector(V{3, 3, 1}), [](const Tensor& x) { return max(x); }) == V{0.5, 0.5, 0});
   CHECK(gradient(from_vector(V{3, 3, 1}), [](const Tensor& x) { return std::get<0>(max(x, 0)); }) == V{1, 0, 0});
   CHECK(gradient(from_vector(V{1, 2}), [](const Tensor& x) { return maximum(x, ones({2}, kFloat64)); }) == V{0.5, 1});
+  // Infinite gradients from above stay where they belong.
+  const auto infinite = [](const Tensor& t) { return t * INFINITY; };
+  Tensor inside = from_vector(V{-2, 0.5}).requires_grad_(), top = from_vector(V{1, 3}).requires_grad_();
+  infinite(clamp(inside, -1, 1)).sum().backward();
+  CHECK(values(inside.grad()) == V{0, INFINITY});
+  infinite(amax(top)).sum().backward();
+  CHECK(values(top.grad()) == V{0, INFINITY});
   CHECK(gradient(from_vector(V{0, 2}), [](const Tensor& x) { return pow(x, 0); }) == V{0, 0});
   CHECK(gradient(from_vector(V{0, 2}), [](const Tensor& x) { return pow(x, from_vector(V{0, 1})); }) == V{0, 1});
   CHECK(gradient(from_vector(V{2, 3}), [](const Tensor& x) { return pow(zeros({2}, kFloat64), x); }) == V{0, 0});
