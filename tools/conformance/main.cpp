@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+// tenon_conformance --cases DIR [--device cpu|cuda] [--op GLOB] [--layout contiguous|strided] [--json FILE] [--verbose]
+// Runs every case of a folder through boxed calls, outputs and gradients, prints a line per operator and closes with
+// "N passed, N failed, N skipped" (skipped: no such operator, or a case for another device). Exit code 1 on failures.
+#include "case_reader.h"
+#include "compare.h"
+
+#include <tenon/autograd/autograd.h>
+#include <tenon/ops/binary.h>
+#include <tenon/ops/copy.h>
+#include <tenon/ops/factory.h>
+#include <tenon/ops/reduce.h>
+#include <tenon/ops/unary.h>
+#include <tenon/ops/view.h>
+
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+
+namespace tenon::conformance {
+namespace {
+
+enum class Outcome { passed, failed, skipped };
+struct Verdict {
+  Outcome outcome;
+  std::string reason;
+};
+
+struct Options {
+  std::string cases, op = "*", json;
+  Device device{kCPU};
+  bool strided = false, verbose = false;
+};
+
+bool is_reports(const Json& test) { return test.contains("bug"); }
+
+Tolerance pick(const Json& test, DType t, bool loose) {
+  if (test.contains("tol")) return {test["tol"].value("rtol", 0.0), test["tol"].value("atol", 0.0)};
+  return is_reports(test) ? Tolerance{} : tolerance_of(t, loose);
+}
+
+// Sums, products of matrices and whatever accumulates get the wide float32 tolerance.
+bool accumulates(const std::string& op) {
+  for (const char* part : {"sum", "mean", "std", "var", "norm", "prod", "mm", "matmul", "mv", "dot", "linear", "conv", "einsum",
+                           "loss", "entropy", "attention", "trapz", "trapezoid", "cov", "coef", "dist", "inner", "outer", "softmax",
+                           "logsumexp", "bilinear", "pool", "interpolate", "embedding", "trace", "cross", "kron", "index_add", "scatter"})
+    if (op.find(part) != std::string::npos) return true;
+  return false;
+}
+
+std::vector<Tensor> flatten(const std::vector<dispatch::Value>& values) {
+  std::vector<Tensor> out;
+  for (const dispatch::Value& v : values) {
+    if (v.is_tensor()) out.push_back(v.tensor());
+    else if (v.kind() == dispatch::Value::Kind::tensor_list) out.insert(out.end(), v.tensors().begin(), v.tensors().end());
+    else if (v.is_number()) out.push_back(scalar_tensor(v.number()));
+  }
+  return out;
+}
+
+// The tensor at a path of the case: [0], [0, 2] (third of a list), ["weight"].
+Tensor* at_path(const Json& path, std::vector<dispatch::Value>& args, dispatch::KeywordArguments& kwargs) {
+  dispatch::Value* v = nullptr;
+  if (path[0].is_string()) {
+    for (auto& [key, value] : kwargs)
+      if (key == path[0].get<std::string>()) v = &value;
+  } else if (path[0].get<std::size_t>() < args.size()) {
+    v = &args[path[0].get<std::size_t>()];
+  }
+  if (!v) return nullptr;
+  if (path.size() > 1) return &v->tensors().at(path[1].get<std::size_t>());
+  return v->is_tensor() ? &v->tensor() : nullptr;
+}
+
+std::string check_outputs(const Json& test, const Json& expect, const std::vector<Tensor>& outputs, const CaseReader& reader) {
+  const bool loose = accumulates(test["op"].get<std::string>());
+  if (expect.contains("tensors")) {
+    const Json& wanted = expect["tensors"];
+    if (wanted.size() > outputs.size()) return detail::concat(outputs.size(), " outputs, expected ", wanted.size());
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      if (wanted[i].is_null()) continue;
+      const Tensor want = CaseReader::expected(wanted[i]);
+      const std::string d = difference(outputs[i], want, pick(test, want.dtype(), loose), expect.value("check", "") != "shape");
+      if (!d.empty()) return detail::concat("output ", i, ": ", d);
+    }
+  }
+  if (expect.contains("at")) {
+    for (const Json& entry : expect["at"]) {
+      Tensor t = outputs.at(entry[0].get<std::size_t>());
+      for (const Json& i : entry[1]) t = t.select(0, i.get<int64_t>());
+      const double got = t.item().real(), want = number(entry[2]);
+      if (!(got == want || (got != got && want != want))) return detail::concat("element ", entry[1].dump(), " is ", got, ", expected ", want);
+    }
+  }
+  if (expect.contains("storages")) {
+    for (const auto& [name, v] : expect["storages"].items()) {
+      const Tensor want = CaseReader::expected(v);
+      const std::string d = difference(reader.storages().at(name), want, pick(test, want.dtype(), loose));
+      if (!d.empty()) return detail::concat("storage ", name, ": ", d);
+    }
+  }
+  return {};
+}
+
+std::string check_gradients(const Json& test, const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs, Device device) {
+  const Json& grad = test["grad"];
+  std::vector<Tensor> roots, seeds;
+  std::vector<std::size_t> chosen;
+  if (grad.contains("outputs")) for (const Json& i : grad["outputs"]) chosen.push_back(i.get<std::size_t>());
+  else for (std::size_t i = 0; i < outputs.size(); ++i) chosen.push_back(i);
+  for (std::size_t k = 0; k < chosen.size(); ++k) {
+    if (grad["grad_outputs"][k].is_null()) continue;
+    roots.push_back(outputs.at(chosen[k]));
+    seeds.push_back(CaseReader::expected(grad["grad_outputs"][k]).to(device));
+  }
+  const bool second = grad.contains("second");
+  const std::vector<Tensor> got = autograd::grad(roots, inputs, seeds, true, second, true);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const Json& want = grad["expect"][i];
+    if (want.is_null()) continue;
+    const Tensor w = CaseReader::expected(want);
+    // No gradient at all is a gradient of zeros.
+    const Tensor g = got[i].defined() ? got[i].detach() : zeros_like(inputs[i].detach());
+    const std::string d = difference(g, w, pick(test, w.dtype(), true));
+    if (!d.empty()) return detail::concat("gradient ", i, ": ", d);
+  }
+  if (second) {
+    const Json& s = grad["second"];
+    const Tensor v = CaseReader::expected(s.at("v")).to(device);
+    const Tensor inner = op::sum(op::mul(got[0], v), {}, false, {});
+    const Tensor first[] = {inputs[0]}, total[] = {inner};
+    const Tensor twice = autograd::grad(total, first, {}, true, false, true)[0];
+    const Tensor w = CaseReader::expected(s.at("expect"));
+    const std::string d = difference(twice.defined() ? twice : zeros_like(inputs[0].detach()), w, pick(test, w.dtype(), true));
+    if (!d.empty()) return "second gradient: " + d;
+  }
+  return {};
+}
+
+Verdict attempt(const Json& test, const Json& expect, const Options& options, Layout layout) {
+  const bool wants_error = expect.value("error", false);
+  try {
+    CaseReader reader(test, options.device, layout);
+    std::vector<dispatch::Value> args;
+    dispatch::KeywordArguments kwargs;
+    for (const Json& a : test["args"]) args.push_back(reader.value(a));
+    const Json empty = Json::object();
+    for (const auto& [key, v] : test.value("kwargs", empty).items()) {
+      // Arguments every factory takes that do not change values; sparse gradients are dense here.
+      if (key == "requires_grad" || key == "layout" || key == "pin_memory" || key == "sparse") continue;
+      kwargs.emplace_back(key, reader.value(v));
+    }
+    std::vector<Tensor> inputs;
+    const bool grads = test.contains("grad") && !wants_error;
+    if (grads) {
+      for (const Json& path : test["grad"]["wrt"]) {
+        Tensor* t = at_path(path, args, kwargs);
+        TENON_CHECK(t, SchemaError, "case: no tensor at path ", path.dump());
+        *t = t->detach();
+        t->requires_grad_();
+        inputs.push_back(*t);
+      }
+    }
+    const std::vector<Tensor> outputs = flatten(dispatch::call(test["op"].get<std::string>(), args, kwargs));
+    for (const Tensor& t : outputs)
+      if (wants_error && t.defined() && t.numel() > 0) (void)t.detach().reshape({-1}).select(0, 0).item();  // errors that come later
+    if (wants_error) return {Outcome::failed, "expected an error"};
+    std::vector<Tensor> plain;
+    for (const Tensor& t : outputs) plain.push_back(t.defined() ? t.detach() : t);
+    std::string d = check_outputs(test, expect, plain, reader);
+    if (d.empty() && grads) d = check_gradients(test, outputs, inputs, options.device);
+    return {d.empty() ? Outcome::passed : Outcome::failed, d};
+  } catch (const std::exception& e) {
+    if (wants_error) return {Outcome::passed, e.what()};
+    return {Outcome::failed, e.what()};
+  }
+}
+
+Verdict run(const Json& test, const Options& options) {
+  if (test.contains("device") && test["device"] != name(options.device.type())) return {Outcome::skipped, "another device"};
+  std::string op = test["op"].get<std::string>();
+  if (dispatch::Registry::find(op).empty()) {
+    const std::size_t end = op.find('.') == std::string::npos ? op.size() : op.find('.');
+    if (end > 0 && op[end - 1] == '_') op.erase(end - 1, 1);
+    if (dispatch::Registry::find(op).empty()) return {Outcome::skipped, "no such operator"};
+  }
+  std::vector<Layout> layouts{Layout::as_given};
+  if (options.strided) layouts = {Layout::transposed, Layout::every_second, Layout::shifted, Layout::expanded};
+  for (const Layout layout : layouts) {
+    Verdict v = attempt(test, test["expect"], options, layout);
+    if (v.outcome == Outcome::failed && test.contains("also_ok")) {
+      for (const Json& other : test["also_ok"]) {
+        const Verdict again = attempt(test, other, options, layout);
+        if (again.outcome == Outcome::passed) v = again;
+      }
+    }
+    if (v.outcome != Outcome::passed) {
+      if (options.strided) v.reason = detail::concat("layout ", static_cast<int>(layout), ": ", v.reason);
+      return v;
+    }
+  }
+  return {Outcome::passed, {}};
+}
+
+int main_(const Options& options) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(options.cases))
+    if (entry.path().extension() == ".jsonl") files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  TENON_CHECK(!files.empty(), IoError, "no .jsonl file in ", options.cases);
+  struct Count { int passed = 0, failed = 0, skipped = 0; };
+  std::map<std::string, Count> counts;
+  Json report = Json::array();
+  Count all;
+  for (const auto& file : files) {
+    std::ifstream in(file);
+    for (std::string line; std::getline(in, line);) {
+      if (line.empty()) continue;
+      const Json test = Json::parse(line);
+      const std::string op = test["op"].get<std::string>();
+      if (fnmatch(options.op.c_str(), op.c_str(), 0) != 0) continue;
+      const Verdict v = run(test, options);
+      Count& count = counts[op];
+      (v.outcome == Outcome::passed ? count.passed : v.outcome == Outcome::failed ? count.failed : count.skipped)++;
+      (v.outcome == Outcome::passed ? all.passed : v.outcome == Outcome::failed ? all.failed : all.skipped)++;
+      if (v.outcome == Outcome::failed || options.verbose)
+        std::cout << (v.outcome == Outcome::passed ? "ok   " : v.outcome == Outcome::failed ? "FAIL " : "skip ")
+                  << test["id"].get<std::string>() << (v.reason.empty() ? "" : ": ") << v.reason << '\n';
+      if (!options.json.empty())
+        report.push_back({{"id", test["id"]}, {"op", op}, {"outcome", v.outcome == Outcome::passed ? "passed" : v.outcome == Outcome::failed ? "failed" : "skipped"}, {"reason", v.reason}});
+    }
+  }
+  for (const auto& [op, c] : counts)
+    if (c.passed + c.failed > 0) std::cout << op << ": " << c.passed << " passed, " << c.failed << " failed, " << c.skipped << " skipped\n";
+  if (!options.json.empty()) std::ofstream(options.json) << report.dump(1) << '\n';
+  std::cout << all.passed << " passed, " << all.failed << " failed, " << all.skipped << " skipped" << std::endl;
+  return all.failed == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace tenon::conformance
+
+int main(int argc, char** argv) {
+  using namespace tenon;
+  conformance::Options options;
+  try {
+    for (int i = 1; i < argc; ++i) {
+      const std::string flag = argv[i];
+      if (flag == "--verbose") {
+        options.verbose = true;
+        continue;
+      }
+      TENON_CHECK(i + 1 < argc, ValueError, flag, ": a value is missing");
+      const std::string value = argv[++i];
+      if (flag == "--cases") options.cases = value;
+      else if (flag == "--op") options.op = value;
+      else if (flag == "--json") options.json = value;
+      else if (flag == "--device") options.device = resolve(Device(value));
+      else if (flag == "--layout") {
+        TENON_CHECK(value == "contiguous" || value == "strided", ValueError, "--layout: expected contiguous or strided, got ", value);
+        options.strided = value == "strided";
+      } else TENON_CHECK(false, ValueError, "unknown option ", flag);
+    }
+    TENON_CHECK(!options.cases.empty(), ValueError, "usage: tenon_conformance --cases DIR [--device cpu|cuda] [--op GLOB] "
+                "[--layout contiguous|strided] [--json FILE] [--verbose]");
+    return conformance::main_(options);
+  } catch (const std::exception& e) {
+    std::cerr << "tenon_conformance: " << e.what() << '\n';
+    return 2;
+  }
+}
