@@ -15,8 +15,15 @@ if(NOT TENON_SPDLOG_INCLUDE)
   message(FATAL_ERROR "spdlog was not found: install libspdlog-dev (tools/setup.sh installs everything)")
 endif()
 
-set(tenon_libraries ${TENON_HIGHWAY_LIBRARY})
-set(tenon_library_names hwy)
+# Datasets come gzip-compressed.
+find_path(TENON_ZLIB_INCLUDE zlib.h)
+find_library(TENON_ZLIB_LIBRARY z)
+if(NOT TENON_ZLIB_INCLUDE OR NOT TENON_ZLIB_LIBRARY)
+  message(FATAL_ERROR "zlib was not found: install zlib1g-dev (tools/setup.sh installs everything)")
+endif()
+
+set(tenon_libraries ${TENON_HIGHWAY_LIBRARY} ${TENON_ZLIB_LIBRARY})
+set(tenon_library_names hwy z)
 set(tenon_definitions SPDLOG_FMT_EXTERNAL FMT_HEADER_ONLY)
 set(tenon_dependency_includes ${TENON_HIGHWAY_INCLUDE} ${TENON_SPDLOG_INCLUDE})
 

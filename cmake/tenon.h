@@ -3,7 +3,9 @@
 #pragma once
 
 #include <tenon/autograd/autograd.h>
+#include <tenon/core/index.h>
 #include <tenon/memory/allocator.h>
+#include <tenon/nn/nn.h>
 #include <tenon/ops/binary.h>
 #include <tenon/ops/cat.h>
 #include <tenon/ops/compare.h>
@@ -20,6 +22,7 @@
 #include <tenon/ops/unary.h>
 #include <tenon/ops/view.h>
 #include <tenon/ops/where.h>
+#include <tenon/optim/optim.h>
 #include <tenon/streams/availability.h>
 #include <tenon/streams/event.h>
 #include <tenon/streams/guard.h>

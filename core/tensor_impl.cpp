@@ -51,6 +51,14 @@ void TensorImpl::set_geometry(IntArrayRef sizes, IntArrayRef strides, int64_t of
   set_dims(own_sizes, own_strides);
 }
 
+void TensorImpl::take_data(const TensorImpl& from) {
+  storage_ = from.storage_;
+  dtype_ = from.dtype_;
+  backend_ = from.backend_;
+  device_ = from.device_;
+  set_geometry(from.sizes(), from.strides(), from.offset_);
+}
+
 void TensorImpl::set_dims(IntArrayRef sizes, IntArrayRef strides) {
   const std::size_t n = sizes.size();
   if (n > kInlineDims) {

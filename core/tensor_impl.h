@@ -41,6 +41,8 @@ class TENON_API TensorImpl : public Counted {
   }
   /// New sizes, strides and offset over the same storage.
   void set_geometry(IntArrayRef sizes, IntArrayRef strides, int64_t offset);
+  /// Takes over another tensor's data and geometry, keeping identity and autograd's part: handles to this tensor see it.
+  void take_data(const TensorImpl& from);
   void set_storage(Storage s) { storage_ = static_cast<Storage&&>(s); }
 
   // --- autograd's part -------------------------------------------------------------------------------

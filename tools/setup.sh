@@ -6,7 +6,7 @@
 #   tools/setup.sh [--dev] [--data]    --dev adds the formatter, the linter and ccache; --data Fashion-MNIST
 set -euo pipefail
 
-packages=(g++ cmake ninja-build git python3 libhwy-dev libspdlog-dev libfmt-dev catch2 nlohmann-json3-dev libdnnl-dev
+packages=(g++ cmake ninja-build git python3 libhwy-dev zlib1g-dev libspdlog-dev libfmt-dev catch2 nlohmann-json3-dev libdnnl-dev
           libopenblas-dev)
 for option in "$@"; do
   case $option in

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+// All of nn, for users.
+#pragma once
+
+#include <tenon/nn/init.h>
+#include <tenon/nn/layers.h>
+#include <tenon/nn/sequential.h>
