@@ -147,8 +147,8 @@ Verdict attempt(const Json& test, const Json& expect, const Options& options, La
     std::vector<dispatch::Value> args;
     dispatch::KeywordArguments kwargs;
     for (const Json& a : test["args"]) args.push_back(reader.value(a));
-    const Json empty = Json::object();
-    for (const auto& [key, v] : test.value("kwargs", empty).items()) {
+    const Json keywords = test.value("kwargs", Json::object());
+    for (const auto& [key, v] : keywords.items()) {
       // Arguments every factory takes that do not change values; sparse gradients are dense here.
       if (key == "requires_grad" || key == "layout" || key == "pin_memory" || key == "sparse") continue;
       kwargs.emplace_back(key, reader.value(v));
