@@ -32,6 +32,18 @@ Value parse_default(std::string_view text, ArgType type) {
   return Value(std::strtod(number.c_str(), nullptr));
 }
 
+bool is_last_positional(const Schema& schema, const Argument& a) {
+  for (const Argument* next = &a + 1; next < schema.arguments + schema.count; ++next)
+    if (!next->keyword_only) return false;
+  return true;
+}
+
+bool all_integers(std::span<const Value> values) {
+  for (const Value& v : values)
+    if (!v.is_number() || !v.number().is_integral()) return false;
+  return true;
+}
+
 std::vector<Value> run(const OpBase& op, Form form, std::vector<Value>& bound, std::span<const Tensor> destinations) {
   Results results;
   uint32_t mask = thread_state.always;
@@ -54,18 +66,25 @@ std::vector<Value> run(const OpBase& op, Form form, std::vector<Value>& bound, s
 }  // namespace
 
 bool bind_arguments(const Schema& schema, std::span<const Value> args, const KeywordArguments& kwargs,
-                    std::vector<Value>& bound, std::string* reason) {
+                    std::vector<Value>& bound, std::string* reason, bool read_tensors) {
   const auto fail = [&](auto&&... text) {
     if (reason) *reason = tenon::detail::concat(text...);
     return false;
   };
-  // A list of integers may be given as trailing integers: x.view(2, 3).
   bound.clear();
   std::size_t next = 0;
   std::size_t used_keywords = 0;
   for (const Argument& a : schema.args()) {
     const Value* given = nullptr;
     if (!a.keyword_only && next < args.size()) given = &args[next++];
+    // A list of integers that comes last may be given as integers: view(x, 2, 3).
+    if (given && a.type == ArgType::int_list && next < args.size() && is_last_positional(schema, a) && all_integers(args.subspan(next - 1))) {
+      std::vector<int64_t> list;
+      for (const Value& v : args.subspan(next - 1)) list.push_back(v.number().integer());
+      bound.push_back(Value(static_cast<std::vector<int64_t>&&>(list)));
+      next = args.size();
+      continue;
+    }
     for (const auto& [key, value] : kwargs) {
       if (key != a.name) continue;
       if (given) return fail("argument ", a.name, " is given twice");
@@ -77,7 +96,7 @@ bool bind_arguments(const Schema& schema, std::span<const Value> args, const Key
     Value& v = bound.back();
     // None where a default exists means the default, as PyTorch's optional arguments do.
     if (v.is_none() && a.has_default) v = parse_default(a.default_text, a.type);
-    if (!v.coerce(a.type))
+    if (!v.coerce(a.type, read_tensors))
       return fail("argument ", a.name, ": expected ", kArgTypeNames[static_cast<int>(a.type)], ", got ", v.kind_name());
   }
   if (next < args.size()) return fail("takes ", schema.count, " arguments, got ", args.size());
@@ -123,10 +142,12 @@ std::vector<Value> call(std::string_view given, std::vector<Value> args, const K
   if (swapped && args.size() >= 2) std::swap(args[0], args[1]);
   std::string reasons;
   std::vector<Value> bound;
-  for (const OpBase* op : candidates) {
+  for (std::size_t i = 0; i < 2 * candidates.size(); ++i) {
+    const OpBase* op = candidates[i % candidates.size()];
+    const bool read_tensors = i >= candidates.size();
     std::string reason;
-    if (!bind_arguments(op->schema(), args, kwargs, bound, &reason)) {
-      reasons += tenon::detail::concat("\n  ", op->schema().text, ": ", reason);
+    if (!bind_arguments(op->schema(), args, kwargs, bound, &reason, read_tensors)) {
+      if (read_tensors) reasons += tenon::detail::concat("\n  ", op->schema().text, ": ", reason);
       continue;
     }
     if (form == Form::inplace) {

@@ -37,12 +37,14 @@ struct AliasRegistrar {
 
 using KeywordArguments = std::vector<std::pair<std::string, Value>>;
 /// Calls an operator by name: "add", "max.dim", "add_" (in place), keyword "out" (tensor or list) for the out= form.
-/// Overloads are tried in declared order; SchemaError says why none fits. Passes the layers like a typed call.
+/// Overloads are tried in declared order,
+/// first without and then with reading numbers from 0-dim tensors; SchemaError says why none fits. Passes the layers like a typed call.
 TENON_API std::vector<Value> call(std::string_view name, std::vector<Value> args, const KeywordArguments& kwargs = {});
 
 /// Fills positional, keyword and default values in the order of the schema; false (and a reason) when they do not fit.
+/// `read_tensors`: 0-dim tensors may stand for numbers, which waits for their device.
 TENON_API bool bind_arguments(const Schema& schema, std::span<const Value> args, const KeywordArguments& kwargs,
-                              std::vector<Value>& bound, std::string* reason);
+                              std::vector<Value>& bound, std::string* reason, bool read_tensors = true);
 /// Operator x backend x dtype as a Markdown table.
 TENON_API std::string coverage_table();
 

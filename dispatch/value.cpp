@@ -63,8 +63,8 @@ const char* Value::kind_name() const {
   return "?";
 }
 
-bool Value::coerce(ArgType type) {
-  const auto one_element = [&] { return is_tensor() && tensor_.defined() && tensor_.numel() == 1 && tensor_.dim() == 0; };
+bool Value::coerce(ArgType type, bool read_tensors) {
+  const auto one_element = [&] { return read_tensors && is_tensor() && tensor_.defined() && tensor_.numel() == 1 && tensor_.dim() == 0; };
   switch (type) {
     case ArgType::optional_tensor:
       if (is_none()) *this = Value(Tensor());

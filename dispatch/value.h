@@ -54,9 +54,9 @@ class TENON_API Value {
   Device device() const { return device_; }
   MemoryFormat memory_format() const { return format_; }
 
-  /// Turns the value into exactly what an argument of `type` needs (an integer into a list of one, a one-element
-  /// tensor into a number, none into an undefined tensor); false when it cannot be that.
-  bool coerce(ArgType type);
+  /// Turns the value into exactly what an argument of `type` needs (an integer into a list of one, none into an
+  /// undefined tensor, and if `read_tensors` a 0-dim tensor into its number); false when it cannot be that.
+  bool coerce(ArgType type, bool read_tensors = true);
   /// "Tensor", "int", "list of int", ... for messages.
   const char* kind_name() const;
 

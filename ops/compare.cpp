@@ -23,11 +23,11 @@ Tensor to_bool(Pointwise& p, DType compute) {
   return p.run<void(const LoopPlan&)>(compute, kBool, dispatch::key_of(compute));
 }
 
-Tensor compare(Call& call, const Operand& self, const Operand& other, bool ordered) {
+Tensor compare(Call& call, const Tensor& self, const Operand& other, bool ordered) {
   Pointwise p(call, self, other);
   const DType t = p.promoted();
   TENON_CHECK(!ordered || !is_complex(t), DtypeError, call.name(), ": complex numbers have no order");
-  return to_bool(p, representable(self, t) && representable(other, t) ? t : kInt64);
+  return to_bool(p, representable(other, t) ? t : kInt64);
 }
 
 Tensor logical(Call& call, const Tensor& self, const Tensor& other) {
@@ -37,12 +37,12 @@ Tensor logical(Call& call, const Tensor& self, const Tensor& other) {
 
 }  // namespace
 
-Tensor eq(Call& call, const Operand& self, const Operand& other) { return compare(call, self, other, false); }
-Tensor ne(Call& call, const Operand& self, const Operand& other) { return compare(call, self, other, false); }
-Tensor lt(Call& call, const Operand& self, const Operand& other) { return compare(call, self, other, true); }
-Tensor le(Call& call, const Operand& self, const Operand& other) { return compare(call, self, other, true); }
-Tensor gt(Call& call, const Operand& self, const Operand& other) { return compare(call, self, other, true); }
-Tensor ge(Call& call, const Operand& self, const Operand& other) { return compare(call, self, other, true); }
+Tensor eq(Call& call, const Tensor& self, const Operand& other) { return compare(call, self, other, false); }
+Tensor ne(Call& call, const Tensor& self, const Operand& other) { return compare(call, self, other, false); }
+Tensor lt(Call& call, const Tensor& self, const Operand& other) { return compare(call, self, other, true); }
+Tensor le(Call& call, const Tensor& self, const Operand& other) { return compare(call, self, other, true); }
+Tensor gt(Call& call, const Tensor& self, const Operand& other) { return compare(call, self, other, true); }
+Tensor ge(Call& call, const Tensor& self, const Operand& other) { return compare(call, self, other, true); }
 
 Tensor logical_and(Call& call, const Tensor& self, const Tensor& other) { return logical(call, self, other); }
 Tensor logical_or(Call& call, const Tensor& self, const Tensor& other) { return logical(call, self, other); }

@@ -146,7 +146,10 @@ Tensor arange_step(Call& call, const Scalar& start, const Scalar& end, const Sca
   const Device d = or_cpu(device);
   const Tensor out = make_tensor(IntArrayRef(n), t, d);
   (void)call;
-  if (!d.is_meta() && n != 0) op::arange_step.kernel(out.backend(), dispatch::key_of(t))(out, start, step);
+  // Integers count in integers: the fractions of floating bounds are dropped before the first step, as in PyTorch.
+  const bool whole = is_integral(t, true);
+  const Scalar first = whole ? Scalar(start.integer()) : start, by = whole ? Scalar(step.integer()) : step;
+  if (!d.is_meta() && n != 0) op::arange_step.kernel(out.backend(), dispatch::key_of(t))(out, first, by);
   return out;
 }
 Tensor arange(Call&, const Scalar& end, OptionalDtype dtype, OptionalDevice device) {

@@ -103,7 +103,7 @@ Tensor sum_to_size(Call&, const Tensor& self, IntArrayRef size) {
   }
   TENON_CHECK(fits, ShapeError, "sum_to_size: size: ", size, " does not broadcast to ", self.sizes());
   if (dims.empty()) return self;
-  return op::sum(self, IntArrayRef(dims), true, self.dtype()).view(size);
+  return op::sum(self, IntArrayRef(dims), true, {}).view(size);
 }
 
 }  // namespace tenon::impl

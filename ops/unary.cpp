@@ -29,6 +29,10 @@ Tensor abs(Call& call, const Tensor& self) {
   return dispatch::Pointwise(call, self).run<void(const LoopPlan&)>(t, real_of(t), dispatch::key_of(t));
 }
 
+Tensor square(Call& call, const Tensor& self) {
+  return dispatch::Pointwise(call, self).run<void(const LoopPlan&)>(self.dtype() == kBool ? kInt64 : self.dtype());
+}
+
 Tensor relu(Call& call, const Tensor& self) {
   TENON_CHECK(self.dtype() != kBool && !self.is_complex(), DtypeError, "relu: self: expected a real number dtype, got ",
               self.dtype());

@@ -25,8 +25,9 @@ TENON_ALIAS("absolute", "abs")
 inline Tensor abs(const Tensor& self) { return op::abs(self); }
 /// x / |x|, 0 at 0.
 TENON_UNARY_OP(sgn, unary_same, kPlain)
-/// x * x.
-TENON_UNARY_OP(square, unary_same, kPlain)
+/// x * x; bool gives int64.
+TENON_OP(square, "square(Tensor self) -> Tensor", kernel, kPlain, Tensor(const Tensor&), void(const LoopPlan&))
+inline Tensor square(const Tensor& self) { return op::square(self); }
 /// max(x, 0); NaN stays NaN. Complex and bool are errors.
 TENON_OP(relu, "relu(Tensor self) -> Tensor", kernel, kPlain, Tensor(const Tensor&), void(const LoopPlan&))
 inline Tensor relu(const Tensor& self) { return op::relu(self); }

@@ -61,15 +61,16 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace tenon::cpu {
 namespace {
+using IntegersAndBool = Join<Integers, Bools>;
 template <class T>
 void clamp_integer(const LoopPlan& plan) { HWY_NAMESPACE::clamp_loop<T>(plan); }
 template <class T>
 void clamp_min_integer(const LoopPlan& plan) { HWY_NAMESPACE::clamp_min_loop<T>(plan); }
 template <class T>
 void clamp_max_integer(const LoopPlan& plan) { HWY_NAMESPACE::clamp_max_loop<T>(plan); }
-TENON_REGISTER_KERNEL(op::clamp, cpu, Integers, clamp_integer);
-TENON_REGISTER_KERNEL(op::clamp_min, cpu, Integers, clamp_min_integer);
-TENON_REGISTER_KERNEL(op::clamp_max, cpu, Integers, clamp_max_integer);
+TENON_REGISTER_KERNEL(op::clamp, cpu, IntegersAndBool, clamp_integer);
+TENON_REGISTER_KERNEL(op::clamp_min, cpu, IntegersAndBool, clamp_min_integer);
+TENON_REGISTER_KERNEL(op::clamp_max, cpu, IntegersAndBool, clamp_max_integer);
 }  // namespace
 }  // namespace tenon::cpu
 #endif

@@ -164,6 +164,10 @@ Verdict attempt(const Json& test, const Json& expect, const Options& options, La
         inputs.push_back(*t);
       }
     }
+    // A leaf cannot be written in place; the value it was computed to can.
+    const std::string op = test["op"].get<std::string>();
+    if (grads && op.substr(0, op.find('.')).ends_with("_") && !op.starts_with("__") && args[0].is_tensor())
+      args[0] = dispatch::Value(args[0].tensor().clone());
     const std::vector<Tensor> outputs = flatten(dispatch::call(test["op"].get<std::string>(), args, kwargs));
     for (const Tensor& t : outputs)
       if (wants_error && t.defined() && t.numel() > 0) (void)t.detach().reshape({-1}).select(0, 0).item();  // errors that come later
