@@ -7,8 +7,21 @@
 
 namespace tenon::dispatch {
 
+void Call::change_device(Device device) {
+  const int now = current_device(kCUDA);
+  set_current_device(device);
+  if (previous_device_ < 0) previous_device_ = now;
+}
+void Call::leave() noexcept {
+  try {
+    set_current_device(Device(kCUDA, previous_device_));
+  } catch (...) {  // the device was current before; a failure here will be met again by whoever uses it
+  }
+}
+
 Tensor Call::output(int i, IntArrayRef sizes, DType dtype, Device device, std::initializer_list<const Tensor*> inputs,
                     IntArrayRef strides) {
+  enter(device);
   if (form == Form::functional || static_cast<std::size_t>(i) >= destinations.size())
     return make_tensor(sizes, dtype, device, strides);
   const Tensor& target = destinations[i];

@@ -14,6 +14,8 @@
 
 #include <tenon/dispatch/thread_state.h>
 #include <tenon/dispatch/value.h>
+#include <tenon/streams/op_context.h>
+#include <tenon/streams/stream.h>
 
 namespace tenon::dispatch {
 
@@ -123,10 +125,10 @@ TENON_API Tensor finish_destination(const OpBase& op, Form form, const Tensor& d
 class TENON_API Call {
  public:
   Call(const OpBase& operation, Form call_form, std::span<const Tensor> outs)
-      : op(operation), form(call_form), destinations(outs), previous_(thread_state.op) {
-    thread_state.op = &operation;
+      : op(operation), form(call_form), destinations(outs), context_(operation.schema().text.data()) {}
+  ~Call() {
+    if (previous_device_ >= 0) [[unlikely]] leave();
   }
-  ~Call() { thread_state.op = previous_; }
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
@@ -137,6 +139,10 @@ class TENON_API Call {
                 IntArrayRef strides = {});
   /// The one device of `tensors` (undefined ones are skipped); DeviceError naming arguments and devices otherwise.
   Device device_of(std::initializer_list<const Tensor*> tensors) const;
+  /// Makes `device` current until the call ends, so that kernels are queued there. output() does it too.
+  void enter(Device device) {
+    if (device.type() == kCUDA && device.index() != current_device(kCUDA)) [[unlikely]] change_device(device);
+  }
   /// For messages: "max.dim".
   std::string_view name() const { return op.name(); }
 
@@ -145,7 +151,10 @@ class TENON_API Call {
   const std::span<const Tensor> destinations;
 
  private:
-  const OpBase* previous_;
+  void change_device(Device device);
+  void leave() noexcept;
+  OpContext context_;
+  int previous_device_ = -1;
 };
 
 namespace detail {

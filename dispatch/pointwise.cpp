@@ -71,6 +71,7 @@ void Pointwise::gather() {
 }
 
 void Pointwise::prepare(LoopPlan& plan, DType compute, DType result) {
+  call_.enter(device_);
   // A call on tensors of one dtype casts nothing; the rest goes through temporaries of the compute dtype.
   const Tensor* order = nullptr;
   for (int i = 0; i < count_; ++i) {

@@ -8,7 +8,7 @@
 
 namespace tenon::dispatch {
 
-constinit thread_local ThreadState thread_state{0, kAutogradLayer, false, nullptr};
+constinit thread_local ThreadState thread_state{0, kAutogradLayer, false};
 
 namespace {
 // Registration runs during static initialisation of several libraries, so the state is made on first use and

@@ -9,8 +9,6 @@
 
 namespace tenon::dispatch {
 
-class OpBase;
-
 /// Layers above the backend, in the order a call passes them.
 enum Layer : uint32_t { kProfilerLayer = 1, kTracerLayer = 2, kAutocastLayer = 4, kAutogradLayer = 8 };
 
@@ -20,7 +18,6 @@ struct ThreadState {
   /// Layers a call passes when an argument requires grad: kAutogradLayer in grad mode, else 0.
   uint32_t differentiable;
   bool inference;       ///< InferenceMode: new tensors take no part in autograd
-  const OpBase* op;     ///< the operator being run, for error messages
 };
 /// Constant-initialised, so reading it needs no initialisation guard.
 extern TENON_API constinit thread_local ThreadState thread_state;

@@ -32,6 +32,7 @@ DimVector format_strides(const Tensor& like, MemoryFormat format, const char* wh
 
 // Same device: one planned loop, dtype conversion inside.
 void copy_on_device(const Tensor& to, const Tensor& from) {
+  const DeviceGuard guard(to.device());
   const PlanOperand operands[] = {{&to, nullptr, to.dtype()}, {&from, nullptr, from.dtype()}};
   LoopPlan plan;
   make_plan(plan, to.sizes(), operands, 1);

@@ -144,8 +144,8 @@ Tensor arange_step(Call& call, const Scalar& start, const Scalar& end, const Sca
   }
   checked_numel(IntArrayRef(n), "arange");
   const Device d = or_cpu(device);
+  call.enter(d);
   const Tensor out = make_tensor(IntArrayRef(n), t, d);
-  (void)call;
   // Integers count in integers: the fractions of floating bounds are dropped before the first step, as in PyTorch.
   const bool whole = is_integral(t, true);
   const Scalar first = whole ? Scalar(start.integer()) : start, by = whole ? Scalar(step.integer()) : step;
@@ -155,12 +155,13 @@ Tensor arange_step(Call& call, const Scalar& start, const Scalar& end, const Sca
 Tensor arange(Call&, const Scalar& end, OptionalDtype dtype, OptionalDevice device) {
   return op::arange_step(end.is_floating_point() ? Scalar(0.0) : Scalar(0), end, 1, dtype, device);
 }
-Tensor linspace(Call&, const Scalar& start, const Scalar& end, int64_t steps, OptionalDtype dtype, OptionalDevice device) {
+Tensor linspace(Call& call, const Scalar& start, const Scalar& end, int64_t steps, OptionalDtype dtype, OptionalDevice device) {
   TENON_CHECK(steps >= 0, ValueError, "linspace: steps: must not be negative, got ", steps);
   const bool complex = start.is_complex() || end.is_complex();
   const DType t = dtype.value_or(complex ? complex_of(default_dtype()) : default_dtype());
   TENON_CHECK(!complex || is_complex(t), DtypeError, "linspace: complex bounds need a complex dtype, got ", t);
   const Device d = or_cpu(device);
+  call.enter(d);
   const Tensor out = make_tensor(IntArrayRef(steps), t, d);
   if (!d.is_meta() && steps != 0) op::linspace.kernel(out.backend(), dispatch::key_of(t))(out, start, end);
   return out;

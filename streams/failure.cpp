@@ -84,7 +84,9 @@ std::string_view short_path(std::string_view path) {
 }  // namespace
 
 void fail_cuda(int error, const char* call, const char* file, int line) {
-  const std::string where = current_operator ? concat(current_operator, ": ") : std::string();
+  std::string where = current_operator ? current_operator : "";
+  where = where.substr(0, where.find('('));
+  if (!where.empty()) where += ": ";
   if (forked_after_cuda() || error == kNoDevice || error == kInsufficientDriver) {
     const cuda::CudaAvailability a = cuda::availability();
     if (a.status != cuda::CudaStatus::available) {

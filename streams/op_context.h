@@ -14,7 +14,8 @@
 
 namespace tenon {
 
-/// The innermost operator's name, or null outside of operators. The text must live as long as the scope.
+/// The innermost operator's name, ended by the text's end or a parenthesis (a schema will do), or null outside of
+/// operators. The text must live as long as the scope.
 extern TENON_API constinit thread_local const char* current_operator TENON_INITIAL_EXEC;
 
 /// Names the operator for a scope.

@@ -69,7 +69,7 @@ TENON_REGISTER_GRADIENT(op::pow, inputs(0, 1) | result(), [](Gradients& g, const
     // 0^e is 0 around every positive e; log 0 would make it NaN.
     if (!self.is_tensor()) {
       const Scalar& base = self.number();
-      if (base.equal(0)) return where(ge(exponent, 0), 0, times_conj(g.grad(), mul(g.result(), -INFINITY)));
+      if (base.equal(0)) return where(ge(exponent.tensor(), 0), 0, times_conj(g.grad(), mul(g.result(), -INFINITY)));
       if (base.is_complex() || base.real() < 0) {
         const Tensor number = mul(exponent.tensor().detach(), 0).add(base);
         return times_conj(g.grad(), mul(g.result(), log(number)));
@@ -77,9 +77,10 @@ TENON_REGISTER_GRADIENT(op::pow, inputs(0, 1) | result(), [](Gradients& g, const
       return times_conj(g.grad(), mul(g.result(), std::log(base.real())));
     }
     const Tensor slope = times_conj(g.grad(), mul(g.result(), log(self.tensor())));
-    const Tensor at_zero = eq(self, 0);
-    if (exponent.is_tensor() && exponent.tensor().is_complex()) return where(at_zero, 0, slope);
-    return where(logical_and(at_zero, ge(exponent, 0)), 0, slope);
+    const Tensor at_zero = eq(self.tensor(), 0);
+    const bool everywhere = exponent.dtype() == kComplex64 || exponent.dtype() == kComplex128;
+    if (everywhere || !exponent.is_tensor()) return where(at_zero, 0, slope);
+    return where(logical_and(at_zero, ge(exponent.tensor(), 0)), 0, slope);
   });
 });
 TENON_REGISTER_GRADIENT(op::maximum, inputs(0, 1), [](Gradients& g, const Tensor& self, const Tensor& other) {
