@@ -7,6 +7,7 @@
 // Kernels see `dim` non-negative and tensors of at least one dimension.
 #pragma once
 
+#include <tenon/core/index.h>
 #include <tenon/dispatch/register.h>
 #include <tenon/dispatch/registry.h>
 
