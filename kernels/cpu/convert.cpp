@@ -211,7 +211,9 @@ void move_strided(char* to, int64_t to_stride, const char* from, int64_t from_st
 }
 
 void stream_bytes(char* to, const char* from, int64_t bytes) {
-  if (HWY_STATIC_TARGET == HWY_SCALAR && hwy::SupportedTargets() == HWY_SCALAR)  // a byte at a time would be no stream
+  // Asking Highway executes CPUID, which a virtual machine makes cost tens of microseconds: once.
+  static const bool scalar = HWY_STATIC_TARGET == HWY_SCALAR && hwy::SupportedTargets() == HWY_SCALAR;
+  if (scalar)  // a byte at a time would be no stream
     std::memcpy(to, from, static_cast<std::size_t>(bytes));
   else
     HWY_DYNAMIC_DISPATCH(stream)(to, from, bytes);
