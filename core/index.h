@@ -19,6 +19,7 @@ struct Slice {
   Slice(std::optional<int64_t> from, std::optional<int64_t> to = {}, int64_t by = 1) : start(from), stop(to), step(by) {}
   Slice(NoneIndex, std::optional<int64_t> to, int64_t by = 1) : stop(to), step(by) {}
   Slice(std::optional<int64_t> from, NoneIndex, int64_t by = 1) : start(from), step(by) {}
+  Slice(NoneIndex, NoneIndex, int64_t by = 1) : step(by) {}
 };
 
 struct TensorIndex {

@@ -151,7 +151,7 @@ TEST_CASE("matrix products name what does not fit", "[ops]") {
   CHECK_THROWS_AS(linear(a, b), ShapeError);
   CHECK_THROWS_AS(dot(rand({3}), rand({4})), ShapeError);
   CHECK_THROWS_AS(addmm(rand({3}), a, rand({3, 2})), ShapeError);
-  CHECK_THROWS_AS(mm(a.to(kBool), a.t().to(kBool)), DeviceError);
-  const Tensor meta = dispatch::make_tensor({2, 3}, kFloat32, kMeta);
-  CHECK(mm(meta, dispatch::make_tensor({3, 4}, kFloat32, kMeta)).sizes() == IntArrayRef{2, 4});
+  CHECK_THROWS_AS(mm(a.to(kBool), a.t().to(kBool)), Error);
+  const Tensor meta = empty({2, 3}, kMeta);
+  CHECK(mm(meta, empty({3, 4}, kMeta)).sizes() == IntArrayRef{2, 4});
 }
