@@ -22,8 +22,10 @@ void AccumulateGrad::apply(std::span<Tensor> grads, std::span<Tensor>) {
     const memory::SpinGuard guard(holder_->lock);
     Tensor& grad = holder_->grad;
     if (grad.defined()) {
-      if (grad_enabled()) grad = grad.add(g);
-      else grad.add_(g);
+      if (grad_enabled())
+        grad = grad.add(g);
+      else
+        grad.add_(g);
     } else if (!grad_enabled() && g.use_count() == 1 && g.storage() && g.storage()->use_count() == 1 &&
                !g.impl()->base() && (g.strides() == IntArrayRef(strides_) || g.is_contiguous())) {
       grad = static_cast<Tensor&&>(g);  // nobody else can see it: no copy

@@ -37,11 +37,14 @@ std::string describe(const NodeHooks* hooks) {
     if (shown++ == 4) break;
     int status = 0;
     char* plain = info.dli_sname ? abi::__cxa_demangle(info.dli_sname, nullptr, nullptr, &status) : nullptr;
-    text += tenon::detail::concat(shown > 1 ? " < " : " ", plain ? plain : info.dli_sname ? info.dli_sname : info.dli_fname,
-                                  plain || info.dli_sname ? "" : "+",
-                                  plain || info.dli_sname
-                                      ? std::string()
-                                      : std::to_string(static_cast<char*>(address) - static_cast<char*>(info.dli_fbase)));
+    text += tenon::detail::concat(
+        shown > 1 ? " < " : " ",
+        plain            ? plain
+        : info.dli_sname ? info.dli_sname
+                         : info.dli_fname,
+        plain || info.dli_sname ? "" : "+",
+        plain || info.dli_sname ? std::string()
+                                : std::to_string(static_cast<char*>(address) - static_cast<char*>(info.dli_fbase)));
     std::free(plain);
   }
   return shown ? text : std::string();

@@ -17,8 +17,8 @@ Tensor& Tensor::requires_grad_(bool on) {
   TENON_CHECK(!on || is_differentiable(dtype()), AutogradError,
               "requires_grad_: expected a floating-point or complex tensor, got ", dtype());
   if (on == requires_grad()) return *this;
-  TENON_CHECK(on || is_leaf(), AutogradError,
-              "requires_grad_(false): expected a leaf, got the result of ", grad_fn()->name(), "; use detach()");
+  TENON_CHECK(on || is_leaf(), AutogradError, "requires_grad_(false): expected a leaf, got the result of ",
+              grad_fn()->name(), "; use detach()");
   TENON_CHECK(!on || !impl_->inference() || dispatch::thread_state.inference, AutogradError,
               "requires_grad_: the tensor was made in inference mode; clone() it outside");
   impl_->set_requires_grad(on);
@@ -40,7 +40,8 @@ void Tensor::set_grad(const Tensor& g) const {
   if (g.defined()) {
     TENON_CHECK(g.sizes() == sizes(), ShapeError, "set_grad: expected sizes ", sizes(), ", got ", g.sizes());
     TENON_CHECK(g.dtype() == dtype(), DtypeError, "set_grad: expected ", dtype(), ", got ", g.dtype());
-    TENON_CHECK(g.device() == device(), DeviceError, "set_grad: expected a tensor on ", device(), ", got one on ", g.device());
+    TENON_CHECK(g.device() == device(), DeviceError, "set_grad: expected a tensor on ", device(), ", got one on ",
+                g.device());
   }
   AutogradMeta& m = meta_of(*impl_);
   if (!m.holder) m.holder = Ref<autograd::GradHolder>::adopt(new autograd::GradHolder);
@@ -88,7 +89,8 @@ std::vector<Root> make_roots(TensorList tensors, TensorList grads, const char* w
       g = dispatch::make_tensor(t.sizes(), t.dtype(), t.device());
       g.fill_(1.0);
     }
-    TENON_CHECK(g.sizes() == t.sizes(), ShapeError, who, ": gradient ", i, ": expected sizes ", t.sizes(), ", got ", g.sizes());
+    TENON_CHECK(g.sizes() == t.sizes(), ShapeError, who, ": gradient ", i, ": expected sizes ", t.sizes(), ", got ",
+                g.sizes());
     TENON_CHECK(is_differentiable(g.dtype()) && g.is_complex() == t.is_complex(), DtypeError, who, ": gradient ", i,
                 ": expected ", t.dtype(), ", got ", g.dtype());
     if (g.dtype() != t.dtype()) g = g.to(t.dtype());
@@ -103,20 +105,22 @@ std::vector<Root> make_roots(TensorList tensors, TensorList grads, const char* w
 
 void backward(TensorList tensors, TensorList grads, std::optional<bool> retain_graph, bool create_graph) {
   std::vector<Root> roots = make_roots(tensors, grads, "backward");
-  if (!roots.empty()) run_backward(static_cast<std::vector<Root>&&>(roots), retain_graph.value_or(create_graph), create_graph);
+  if (!roots.empty())
+    run_backward(static_cast<std::vector<Root>&&>(roots), retain_graph.value_or(create_graph), create_graph);
 }
 
-std::vector<Tensor> grad(TensorList outputs, TensorList inputs, TensorList grad_outputs, std::optional<bool> retain_graph,
-                         bool create_graph, bool allow_unused) {
+std::vector<Tensor> grad(TensorList outputs, TensorList inputs, TensorList grad_outputs,
+                         std::optional<bool> retain_graph, bool create_graph, bool allow_unused) {
   TENON_CHECK(!inputs.empty(), ValueError, "grad: expected at least one input");
   std::vector<Edge> captures;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    TENON_CHECK(inputs[i].defined() && takes_part(inputs[i]), AutogradError, "grad: input ", i, " does not require grad");
+    TENON_CHECK(inputs[i].defined() && takes_part(inputs[i]), AutogradError, "grad: input ", i,
+                " does not require grad");
     captures.push_back(edge_of(inputs[i]));
   }
   std::vector<Root> roots = make_roots(outputs, grad_outputs, "grad");
-  std::vector<Tensor> result =
-      run_backward(static_cast<std::vector<Root>&&>(roots), retain_graph.value_or(create_graph), create_graph, captures);
+  std::vector<Tensor> result = run_backward(static_cast<std::vector<Root>&&>(roots),
+                                            retain_graph.value_or(create_graph), create_graph, captures);
   for (std::size_t i = 0; i < result.size(); ++i)
     TENON_CHECK(allow_unused || result[i].defined(), AutogradError, "grad: input ", i,
                 " was not used to compute the outputs; allow_unused=true gives an undefined gradient instead");
@@ -133,7 +137,8 @@ void register_post_accumulate_grad_hook(const Tensor& leaf, tenon::Function<void
   TENON_CHECK(leaf.defined() && takes_part(leaf) && leaf.is_leaf(), AutogradError,
               "register_post_accumulate_grad_hook: expected a leaf that requires grad");
   edge_of(leaf);
-  meta_of(*leaf.impl()).accumulator->add_accumulated_hook(static_cast<AccumulatedHook&&>(hook), dispatch::make_alias(leaf));
+  meta_of(*leaf.impl())
+      .accumulator->add_accumulated_hook(static_cast<AccumulatedHook&&>(hook), dispatch::make_alias(leaf));
 }
 
 uint32_t output_number(const Tensor& t) { return t.defined() && takes_part(t) ? history_of(t).index : 0; }

@@ -72,7 +72,8 @@ Edge edge_of(const Tensor& t) {
 
 void set_history(const Tensor& t, const Ref<Node>& node, uint32_t output) {
   AutogradMeta& m = meta_of(*t.impl());
-  if (m.retains_grad && m.grad_fn) m.grad_fn->forget_gradient(m.holder.get());  // the retained gradient is the present value's
+  if (m.retains_grad && m.grad_fn)
+    m.grad_fn->forget_gradient(m.holder.get());  // the retained gradient is the present value's
   m.grad_fn = node;
   m.output = output;
   m.version = t.version();

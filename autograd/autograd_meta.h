@@ -18,12 +18,12 @@ struct AutogradMeta final : AutogradSlot {
   static void* operator new(std::size_t size);
   static void operator delete(void* p) noexcept;
 
-  Ref<Node> grad_fn;                   ///< null for leaves, and for views before they are asked
-  uint32_t output = 0;                 ///< which output of grad_fn
-  uint32_t version = 0;                ///< storage version when a view's grad_fn was right
-  Ref<AccumulateGrad> accumulator;     ///< leaves only
-  Ref<GradHolder> holder;              ///< the gradient of a leaf, or of a tensor that retains it
-  memory::SpinLock lock;               ///< views: grad_fn may be remade by readers
+  Ref<Node> grad_fn;                ///< null for leaves, and for views before they are asked
+  uint32_t output = 0;              ///< which output of grad_fn
+  uint32_t version = 0;             ///< storage version when a view's grad_fn was right
+  Ref<AccumulateGrad> accumulator;  ///< leaves only
+  Ref<GradHolder> holder;           ///< the gradient of a leaf, or of a tensor that retains it
+  memory::SpinLock lock;            ///< views: grad_fn may be remade by readers
   bool retains_grad = false;
 };
 

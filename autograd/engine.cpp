@@ -27,7 +27,10 @@ constinit thread_local Run* current_run = nullptr;
 class Run {
  public:
   Run(std::vector<Root> roots, bool retain, bool create, std::span<const Edge> captures)
-      : roots_(static_cast<std::vector<Root>&&>(roots)), retain_(retain), mode_(create), previous_(current_run),
+      : roots_(static_cast<std::vector<Root>&&>(roots)),
+        retain_(retain),
+        mode_(create),
+        previous_(current_run),
         selective_(!captures.empty()) {
     current_run = this;
     std::vector<Edge> edges;
@@ -108,7 +111,8 @@ class Run {
     std::vector<Tensor> more;
     const std::span<const Edge> edges = node.edges();
     if (edges.size() > kFew) more.resize(edges.size());
-    const std::span<Tensor> results = edges.size() > kFew ? std::span<Tensor>(more) : std::span<Tensor>(few, edges.size());
+    const std::span<Tensor> results =
+        edges.size() > kFew ? std::span<Tensor>(more) : std::span<Tensor>(few, edges.size());
     const bool runs = any && e.wanted && !(selective_ && edges.empty());
     if (runs) apply(node, grads, results);
     for (Tensor& g : grads) g.reset();
@@ -126,8 +130,10 @@ class Run {
     const NodeHooks* hooks = node.hooks();
     std::vector<Tensor> seen;
     if (hooks && !hooks->post.empty()) seen.assign(grads.begin(), grads.end());
-    if (anomaly_enabled()) apply_checked(node, grads, results);
-    else node.apply(grads, results);
+    if (anomaly_enabled())
+      apply_checked(node, grads, results);
+    else
+      node.apply(grads, results);
     if (hooks)
       for (const NodeHooks::After& h : hooks->post) h.hook(results, seen);
   }
@@ -139,8 +145,8 @@ class Run {
       if (!g.defined()) continue;
       Tensor replaced = h.hook(g);
       if (!replaced.defined()) continue;
-      TENON_CHECK(replaced.sizes() == g.sizes(), ShapeError, "hook on the gradient of ", node.name(), ": expected sizes ",
-                  g.sizes(), ", got ", replaced.sizes());
+      TENON_CHECK(replaced.sizes() == g.sizes(), ShapeError, "hook on the gradient of ", node.name(),
+                  ": expected sizes ", g.sizes(), ", got ", replaced.sizes());
       g = static_cast<Tensor&&>(replaced);
     }
     for (const NodeHooks::Before& h : hooks.pre) h.hook(grads);
@@ -170,8 +176,8 @@ class Run {
       return;
     }
     // In place when nobody else sees the first contribution.
-    if (!mode_on() && slot.use_count() == 1 && slot.storage() && slot.storage()->use_count() == 1 && !slot.impl()->base() &&
-        slot.is_contiguous() && slot.sizes() == g.sizes() && slot.dtype() == g.dtype())
+    if (!mode_on() && slot.use_count() == 1 && slot.storage() && slot.storage()->use_count() == 1 &&
+        !slot.impl()->base() && slot.is_contiguous() && slot.sizes() == g.sizes() && slot.dtype() == g.dtype())
       slot.add_(g);
     else
       slot = slot.add(g);

@@ -14,13 +14,15 @@ namespace {
 class IntermediateNode final : public Node {
  public:
   // With the function's edges, so that it lies on the way to its inputs.
-  IntermediateNode(std::string function, std::span<const Edge> inputs) : function_(static_cast<std::string&&>(function)) {
+  IntermediateNode(std::string function, std::span<const Edge> inputs)
+      : function_(static_cast<std::string&&>(function)) {
     std::vector<Edge> edges(inputs.begin(), inputs.end());
     set_edges(edges);
   }
   std::string name() const override { return function_ + " (intermediate)"; }
   void apply(std::span<Tensor>, std::span<Tensor>) override {
-    TENON_CHECK(false, AutogradError, function_, ": backward reads a saved intermediate, whose own gradient is unknown; ",
+    TENON_CHECK(false, AutogradError, function_,
+                ": backward reads a saved intermediate, whose own gradient is unknown; ",
                 "save inputs or outputs, or make it an output, to differentiate twice");
   }
 
@@ -101,8 +103,10 @@ void FunctionNode::finish(std::span<Tensor*> outputs) {
     TENON_CHECK(!written || is_input, AutogradError, name_, ": mark_dirty: the tensor is not an input");
     if (!is_differentiable(t.dtype()) || among(s.constant, t)) continue;
     if (written) {
-      TENON_CHECK(!t.is_view(), AutogradError, name_, ": mark_dirty: writing to a view in place is not supported; write to a clone()");
-      TENON_CHECK(!takes_part(t) || history_of(t), AutogradError, name_, ": mark_dirty: the input is a leaf that requires grad");
+      TENON_CHECK(!t.is_view(), AutogradError, name_,
+                  ": mark_dirty: writing to a view in place is not supported; write to a clone()");
+      TENON_CHECK(!takes_part(t) || history_of(t), AutogradError, name_,
+                  ": mark_dirty: the input is a leaf that requires grad");
     }
     for (State::Saved& saved : s.saved) {
       if (!saved.tensor.is_same(t) || (is_input && !written)) continue;
@@ -130,8 +134,10 @@ Tensor FunctionNode::saved(std::size_t i) const {
               " has been written in place since: expected version ", saved.version, ", found ", saved.tensor.version());
   if (saved.input || !grad_enabled()) return saved.tensor;
   Tensor t = dispatch::make_alias(saved.tensor);
-  if (saved.output >= 0) set_history(t, Ref<Node>::share(const_cast<FunctionNode*>(this)), static_cast<uint32_t>(saved.output));
-  else if (is_differentiable(t.dtype())) set_history(t, Ref<Node>::adopt(new IntermediateNode(name_, edges())), 0);
+  if (saved.output >= 0)
+    set_history(t, Ref<Node>::share(const_cast<FunctionNode*>(this)), static_cast<uint32_t>(saved.output));
+  else if (is_differentiable(t.dtype()))
+    set_history(t, Ref<Node>::adopt(new IntermediateNode(name_, edges())), 0);
   return t;
 }
 
@@ -157,7 +163,8 @@ void FunctionNode::apply(std::span<Tensor> grads, std::span<Tensor> results) {
   TENON_CHECK(given.size() == results.size(), AutogradError, name_, ": backward: expected ", results.size(),
               " gradients, one per tensor among forward's arguments, got ", given.size());
   for (std::size_t i = 0; i < given.size(); ++i)
-    if (given[i].defined() && edges()[i]) results[i] = fit_gradient(static_cast<Tensor&&>(given[i]), s.input_metas[i], name_);
+    if (given[i].defined() && edges()[i])
+      results[i] = fit_gradient(static_cast<Tensor&&>(given[i]), s.input_metas[i], name_);
 }
 
 }  // namespace tenon::autograd

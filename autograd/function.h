@@ -34,7 +34,9 @@ class TENON_API FunctionNode : public Node {
 
   /// Keeps inputs or outputs for backward, with their versions. In forward only.
   template <class... T>
-  void save(const T&... tensors) { (keep(tensors), ...); }
+  void save(const T&... tensors) {
+    (keep(tensors), ...);
+  }
   /// The i-th tensor saved. An intermediate that is neither input nor output cannot be differentiated through.
   Tensor saved(std::size_t i) const;
   /// Whether the gradient of input `i` is wanted.
@@ -61,7 +63,9 @@ class TENON_API FunctionNode : public Node {
 
 namespace detail {
 inline void collect(std::vector<Tensor>& list, const Tensor& t) { list.push_back(t); }
-inline void collect(std::vector<Tensor>& list, const std::vector<Tensor>& t) { list.insert(list.end(), t.begin(), t.end()); }
+inline void collect(std::vector<Tensor>& list, const std::vector<Tensor>& t) {
+  list.insert(list.end(), t.begin(), t.end());
+}
 template <class T>
 void collect(std::vector<Tensor>&, const T&) {}
 
@@ -102,8 +106,10 @@ class Function : public FunctionNode {
  protected:
   std::vector<Tensor> call_backward(std::span<const Tensor> grads) final {
     auto& self = static_cast<Derived&>(*this);
-    if constexpr (requires { self.backward(grads); }) return self.backward(grads);
-    else return {self.backward(grads[0])};
+    if constexpr (requires { self.backward(grads); })
+      return self.backward(grads);
+    else
+      return {self.backward(grads[0])};
   }
 };
 

@@ -34,8 +34,10 @@ void set_element(const Tensor& t, int64_t position, complex<double> value) {
     position /= t.size(d);
   }
   for (const int64_t i : index) at = at.select(0, i);
-  if (t.is_complex()) at.fill_(value);
-  else at.fill_(value.re);
+  if (t.is_complex())
+    at.fill_(value);
+  else
+    at.fill_(value.re);
 }
 
 std::vector<Tensor> differentiable_outputs(const CheckedFunction& f, TensorList inputs) {
@@ -79,8 +81,9 @@ std::string compare(const CheckedFunction& f, TensorList inputs, const Gradcheck
           grads = grad({&y, 1}, wanted, {&v, 1}, true, false, true);
         }
         for (std::size_t i = 0; i < wanted.size(); ++i)
-          row.grads.push_back(grads[i].defined() ? values(grads[i])
-                                                 : std::vector<complex<double>>(static_cast<std::size_t>(wanted[i].numel())));
+          row.grads.push_back(grads[i].defined()
+                                  ? values(grads[i])
+                                  : std::vector<complex<double>>(static_cast<std::size_t>(wanted[i].numel())));
         rows.push_back(static_cast<Row&&>(row));
       }
     }
@@ -113,9 +116,9 @@ std::string compare(const CheckedFunction& f, TensorList inputs, const Gradcheck
           const double analytic = axis ? g.im : g.re;
           if (std::abs(numeric - analytic) <= o.atol + o.rtol * std::abs(numeric)) continue;
           if (std::isinf(numeric) && numeric == analytic) continue;
-          return tenon::detail::concat("gradcheck: output ", row.output, " element ", row.element, row.imaginary ? " (imaginary)" : "",
-                                       ", input ", checked[i], " element ", e, axis ? " (imaginary)" : "", ": numeric ", numeric,
-                                       ", analytic ", analytic);
+          return tenon::detail::concat("gradcheck: output ", row.output, " element ", row.element,
+                                       row.imaginary ? " (imaginary)" : "", ", input ", checked[i], " element ", e,
+                                       axis ? " (imaginary)" : "", ": numeric ", numeric, ", analytic ", analytic);
         }
       }
     }

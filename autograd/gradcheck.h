@@ -8,11 +8,11 @@
 namespace tenon::autograd {
 
 struct GradcheckOptions {
-  double eps = 1e-6;     ///< step of the differences
-  double atol = 1e-5;    ///< |numeric - analytic| <= atol + rtol * |numeric|
+  double eps = 1e-6;   ///< step of the differences
+  double atol = 1e-5;  ///< |numeric - analytic| <= atol + rtol * |numeric|
   double rtol = 1e-3;
-  bool raise = true;     ///< throw AutogradError with the first difference; else return false
-  uint64_t seed = 1;     ///< of the directions that gradgradcheck takes for the outputs
+  bool raise = true;              ///< throw AutogradError with the first difference; else return false
+  uint64_t seed = 1;              ///< of the directions that gradgradcheck takes for the outputs
   std::string* report = nullptr;  ///< receives the text of the first difference
 };
 

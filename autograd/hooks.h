@@ -26,10 +26,23 @@ struct GradHolder : Counted {
 };
 
 struct NodeHooks {
-  struct OnTensor { uint64_t id; uint32_t output; TensorHook hook; };
-  struct Before { uint64_t id; PreHook hook; };
-  struct After { uint64_t id; PostHook hook; };
-  struct Retained { uint32_t output; Ref<GradHolder> holder; };
+  struct OnTensor {
+    uint64_t id;
+    uint32_t output;
+    TensorHook hook;
+  };
+  struct Before {
+    uint64_t id;
+    PreHook hook;
+  };
+  struct After {
+    uint64_t id;
+    PostHook hook;
+  };
+  struct Retained {
+    uint32_t output;
+    Ref<GradHolder> holder;
+  };
   std::vector<OnTensor> tensor;
   std::vector<Before> pre;
   std::vector<After> post;

@@ -22,7 +22,8 @@ template <class F>
 void for_each_tensor(std::span<const Value> args, F&& f) {
   std::size_t slot = 0;
   for (std::size_t i = 0; i < args.size(); ++i) {
-    if (args[i].is_tensor()) f(i, slot++, args[i].tensor());
+    if (args[i].is_tensor())
+      f(i, slot++, args[i].tensor());
     else if (args[i].kind() == List::tensor_list)
       for (const Tensor& t : args[i].tensors()) f(i, slot++, t);
   }
@@ -35,7 +36,8 @@ void set_view_modes(const LayerCall& c) {
     if (!impl.base() || impl.view_mode() != ViewMode::no_grad) return;
     ViewMode mode = list ? ViewMode::multi_output : ViewMode::normal;
     for_each_tensor(c.args, [&](std::size_t, std::size_t, const Tensor& from) {
-      if (from.defined() && from.impl()->base() && from.storage() == t.storage() && from.impl()->view_mode() != ViewMode::normal)
+      if (from.defined() && from.impl()->base() && from.storage() == t.storage() &&
+          from.impl()->view_mode() != ViewMode::normal)
         mode = from.impl()->view_mode();
     });
     const Ref<TensorImpl> base = impl.base();
@@ -56,22 +58,26 @@ void run(const LayerCall& c) {
 
 void check_inplace(std::string_view op, const Tensor& self, bool self_takes_part) {
   const TensorImpl& impl = *self.impl();
-  TENON_CHECK(!impl.inference(), AutogradError, op, "_: self was made in inference mode and cannot be written under autograd; clone() it");
+  TENON_CHECK(!impl.inference(), AutogradError, op,
+              "_: self was made in inference mode and cannot be written under autograd; clone() it");
   if (!impl.base()) {
     TENON_CHECK(!self_takes_part || history_of(self), AutogradError, op,
                 "_: self is a leaf that requires grad and cannot be written in place; use a NoGradGuard, or a clone()");
     return;
   }
-  TENON_CHECK(impl.view_mode() != ViewMode::multi_output, AutogradError, op,
-              "_: self is one of several views an operator made at once (split, unbind), and cannot be written in place; ",
-              "use select or slice, or a clone()");
-  TENON_CHECK(impl.view_mode() != ViewMode::no_grad, AutogradError, op,
-              "_: self is a view made in no-grad mode of a tensor that requires grad, and cannot be written while recording; ",
-              "make the view outside, or clone() it");
+  TENON_CHECK(
+      impl.view_mode() != ViewMode::multi_output, AutogradError, op,
+      "_: self is one of several views an operator made at once (split, unbind), and cannot be written in place; ",
+      "use select or slice, or a clone()");
+  TENON_CHECK(
+      impl.view_mode() != ViewMode::no_grad, AutogradError, op,
+      "_: self is a view made in no-grad mode of a tensor that requires grad, and cannot be written while recording; ",
+      "make the view outside, or clone() it");
   const TensorImpl& base = *impl.base();
   const bool base_is_leaf = !meta_if_any(base) || !meta_if_any(base)->grad_fn;
-  TENON_CHECK(!(base.requires_grad() && base_is_leaf), AutogradError, op,
-              "_: self is a view of a leaf that requires grad and cannot be written in place; use a NoGradGuard, or a clone()");
+  TENON_CHECK(
+      !(base.requires_grad() && base_is_leaf), AutogradError, op,
+      "_: self is a view of a leaf that requires grad and cannot be written in place; use a NoGradGuard, or a clone()");
 }
 
 // The number of tensors an operator gives; lists are as long as the run made them.
@@ -110,8 +116,8 @@ void keep_arguments(OpNode& node, const LayerCall& c, uint32_t saved, uint32_t g
       node.input(s).set(given);
       node.set_edge(s, edge_of(given));
       if (geometry >> i & 1u)
-        return Tensor(Ref<TensorImpl>::adopt(TensorImpl::create({}, given.dtype(), Backend::meta, Device(kMeta), given.sizes(),
-                                                                given.strides(), given.storage_offset())));
+        return Tensor(Ref<TensorImpl>::adopt(TensorImpl::create(
+            {}, given.dtype(), Backend::meta, Device(kMeta), given.sizes(), given.strides(), given.storage_offset())));
       if (!save) return {};
       const Tensor& t = original.defined() && given.is_same(c.destinations[0]) ? original : given;
       TENON_CHECK(!t.impl()->inference(), AutogradError, c.op.name(), ": argument ", c.op.schema().arguments[i].name,
@@ -136,7 +142,8 @@ void keep_arguments(OpNode& node, const LayerCall& c, uint32_t saved, uint32_t g
 // A functional call may hand an argument back (nothing to do): its history must not be replaced.
 bool is_argument(std::span<const Value> args, const Tensor& t) {
   bool found = false;
-  for_each_tensor(args, [&](std::size_t, std::size_t, const Tensor& a) { found = found || (a.defined() && a.is_same(t)); });
+  for_each_tensor(args,
+                  [&](std::size_t, std::size_t, const Tensor& a) { found = found || (a.defined() && a.is_same(t)); });
   return found;
 }
 
@@ -156,7 +163,8 @@ void set_results(const LayerCall& c, const Ref<OpNode>& node, uint32_t saved_out
   };
   for (int i = 0; i < c.results.count; ++i) {
     Value& r = c.results.items[i];
-    if (r.is_tensor()) set(r.tensor(), i);
+    if (r.is_tensor())
+      set(r.tensor(), i);
     else if (r.kind() == List::tensor_list)
       for (Tensor& t : r.tensors()) set(t, i);
   }
@@ -213,11 +221,14 @@ void record(const LayerCall& c) {
   if (list) run(c);
   const uint32_t results = list ? count_results(c.results) : static_cast<uint32_t>(c.op.schema().results);
   const Ref<OpNode> node = OpNode::create(c.op, gradient, static_cast<uint32_t>(c.args.size()), in.tensors, results);
-  if (anomaly_enabled()) [[unlikely]] remember_site(*node);
+  if (anomaly_enabled()) [[unlikely]]
+    remember_site(*node);
   keep_arguments(*node, c, saved, gradient ? gradient->geometry_inputs : 0, original);
   if (!list) run(c);
-  if (writes) set_written(c, node, saved_outputs);
-  else set_results(c, node, saved_outputs);
+  if (writes)
+    set_written(c, node, saved_outputs);
+  else
+    set_results(c, node, saved_outputs);
 }
 
 const bool installed = (dispatch::set_layer(dispatch::kAutogradLayer, &record), true);

@@ -13,7 +13,9 @@ namespace {
 
 // Blocks of a few sizes, so that nodes of different operators share the pools.
 template <std::size_t N>
-struct alignas(16) Block { unsigned char bytes[N]; };
+struct alignas(16) Block {
+  unsigned char bytes[N];
+};
 constexpr std::size_t kBlockSizes[] = {320, 448, 640, 1024};
 
 void* take_block(std::size_t bytes, uint16_t& size_class) {
@@ -25,11 +27,16 @@ void* take_block(std::size_t bytes, uint16_t& size_class) {
 }
 void give_block(void* p, uint16_t size_class) noexcept {
   switch (size_class) {
-    case 0: return detail::Pool<Block<kBlockSizes[0]>>::give(p);
-    case 1: return detail::Pool<Block<kBlockSizes[1]>>::give(p);
-    case 2: return detail::Pool<Block<kBlockSizes[2]>>::give(p);
-    case 3: return detail::Pool<Block<kBlockSizes[3]>>::give(p);
-    default: return ::operator delete(p);
+    case 0:
+      return detail::Pool<Block<kBlockSizes[0]>>::give(p);
+    case 1:
+      return detail::Pool<Block<kBlockSizes[1]>>::give(p);
+    case 2:
+      return detail::Pool<Block<kBlockSizes[2]>>::give(p);
+    case 3:
+      return detail::Pool<Block<kBlockSizes[3]>>::give(p);
+    default:
+      return ::operator delete(p);
   }
 }
 
@@ -60,8 +67,9 @@ Ref<OpNode> OpNode::create(const dispatch::OpBase& op, const dispatch::Gradient*
                            uint32_t inputs, uint32_t results) {
   const bool saves_outputs = gradient && gradient->saved_outputs != 0;
   const bool result_metas = results > 1;  // a single output's geometry is that of its gradient
-  const std::size_t bytes = sizeof(OpNode) + arguments * sizeof(dispatch::Value) + inputs * (sizeof(Edge) + sizeof(CompactMeta)) +
-                            (result_metas ? results * sizeof(CompactMeta) : 0) + (saves_outputs ? results * sizeof(Saved) : 0);
+  const std::size_t bytes =
+      sizeof(OpNode) + arguments * sizeof(dispatch::Value) + inputs * (sizeof(Edge) + sizeof(CompactMeta)) +
+      (result_metas ? results * sizeof(CompactMeta) : 0) + (saves_outputs ? results * sizeof(Saved) : 0);
   uint16_t size_class = 0;
   void* memory = take_block(bytes, size_class);
   auto* node = ::new (memory) OpNode(op, gradient, results);
@@ -116,10 +124,11 @@ void OpNode::release_saved() noexcept {
 }
 
 namespace {
-void check_version(std::string_view op, const char* what, std::string_view argument, uint32_t found, uint32_t expected) {
+void check_version(std::string_view op, const char* what, std::string_view argument, uint32_t found,
+                   uint32_t expected) {
   TENON_CHECK(found == expected, AutogradError, op, ": ", what, " ", argument,
-              " was saved for backward and has been written in place since: expected version ", expected, ", found ", found,
-              ". Write to a clone(), or use the operator's functional form");
+              " was saved for backward and has been written in place since: expected version ", expected, ", found ",
+              found, ". Write to a clone(), or use the operator's functional form");
 }
 }  // namespace
 
@@ -161,7 +170,8 @@ Tensor OpNode::saved_output(std::size_t i) {
 // What a formula sees of the engine.
 class OpBackward final : public dispatch::Gradients {
  public:
-  OpBackward(OpNode& node, std::span<Tensor> grads, std::span<Tensor> results) : node_(node), grads_(grads), results_(results) {}
+  OpBackward(OpNode& node, std::span<Tensor> grads, std::span<Tensor> results)
+      : node_(node), grads_(grads), results_(results) {}
 
   Tensor grad(int i) override {
     Tensor& g = grads_[static_cast<std::size_t>(i)];
@@ -233,8 +243,8 @@ Tensor fit_gradient(Tensor g, const CompactMeta& meta, std::string_view who) {
     DimVector dims;
     for (std::size_t d = 0; d < from.size(); ++d) {
       const bool extra = d < lead;
-      TENON_CHECK(extra || from[d] == to[d - lead] || to[d - lead] == 1, AutogradError, who, ": the gradient has sizes ",
-                  from, ", which do not reduce to the input's ", to);
+      TENON_CHECK(extra || from[d] == to[d - lead] || to[d - lead] == 1, AutogradError, who,
+                  ": the gradient has sizes ", from, ", which do not reduce to the input's ", to);
       if (extra || from[d] != to[d - lead]) dims.push_back(static_cast<int64_t>(d));
     }
     const DimVector sizes(to);

@@ -12,7 +12,9 @@ namespace tenon::autograd {
 class CompactMeta {
  public:
   CompactMeta() = default;
-  ~CompactMeta() { if (dim_ > kInline) delete[] sizes_.heap; }
+  ~CompactMeta() {
+    if (dim_ > kInline) delete[] sizes_.heap;
+  }
   CompactMeta(const CompactMeta&) = delete;
   CompactMeta& operator=(const CompactMeta&) = delete;
   void set(const Tensor& t);
@@ -71,11 +73,14 @@ class OpNode final : public Node {
   dispatch::Value* args_ = nullptr;
   CompactMeta* inputs_ = nullptr;
   CompactMeta* results_ = nullptr;
-  struct Saved { Tensor tensor; uint32_t version; };
+  struct Saved {
+    Tensor tensor;
+    uint32_t version;
+  };
   Saved* saved_ = nullptr;  // one per output when some are saved
   Owner* owner_ = nullptr;
   uint16_t arguments_ = 0;
-  uint16_t block_ = 0;       // size class
+  uint16_t block_ = 0;  // size class
   bool saves_ = false;
   bool released_ = false;
 };

@@ -43,17 +43,15 @@ void Task::discover(std::span<const Edge> roots) {
 void Task::push(Entry& e) {
   ready_.push_back(static_cast<uint32_t>(position(e)));
   if (ready_.size() > 1)
-    std::push_heap(ready_.begin(), ready_.end(), [&](uint32_t a, uint32_t b) {
-      return entries_[a].node->sequence() < entries_[b].node->sequence();
-    });
+    std::push_heap(ready_.begin(), ready_.end(),
+                   [&](uint32_t a, uint32_t b) { return entries_[a].node->sequence() < entries_[b].node->sequence(); });
 }
 
 Task::Entry* Task::pop() {
   if (ready_.empty()) return nullptr;
   if (ready_.size() > 1)
-    std::pop_heap(ready_.begin(), ready_.end(), [&](uint32_t a, uint32_t b) {
-      return entries_[a].node->sequence() < entries_[b].node->sequence();
-    });
+    std::pop_heap(ready_.begin(), ready_.end(),
+                  [&](uint32_t a, uint32_t b) { return entries_[a].node->sequence() < entries_[b].node->sequence(); });
   const uint32_t k = ready_.back();
   ready_.pop_back();
   return &entries_[k];

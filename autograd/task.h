@@ -10,8 +10,8 @@ class Task {
  public:
   struct Entry {
     Node* node = nullptr;
-    uint32_t awaited = 0;      ///< contributions still to come
-    bool wanted = true;        ///< leads to something that was asked for
+    uint32_t awaited = 0;  ///< contributions still to come
+    bool wanted = true;    ///< leads to something that was asked for
     bool several = false;
     int32_t capture = -1;      ///< first in the list of captures at this node
     Tensor one;                ///< what arrived, for nodes of one output

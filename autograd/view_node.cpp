@@ -47,8 +47,10 @@ class CopySlices final : public Node {
     Tensor received = part.clone();
     write_->apply({&received, 1}, results);
     if (!should_compute(0)) return;
-    if (results[0].defined()) part.copy_(results[0]);
-    else part.zero_();
+    if (results[0].defined())
+      part.copy_(results[0]);
+    else
+      part.zero_();
     results[0] = static_cast<Tensor&&>(whole);
   }
   void release_saved() noexcept override { write_->release_saved(); }

@@ -47,8 +47,10 @@ Tensor as_strided_backward(Call&, const Tensor& grad, IntArrayRef size, IntArray
   Tensor base = zeros(grad, base_size, base_stride);
   if (part.numel() == 0) return base;
   Tensor window = dispatch::make_view(base, sizes, strides, storage_offset - base_offset);
-  if (dispatch::overlaps_itself(window)) add_into(window, part);
-  else window.copy_(part);
+  if (dispatch::overlaps_itself(window))
+    add_into(window, part);
+  else
+    window.copy_(part);
   return base;
 }
 
@@ -58,7 +60,8 @@ Tensor select_backward(Call&, const Tensor& grad, IntArrayRef input_sizes, int64
   return base;
 }
 
-Tensor slice_backward(Call&, const Tensor& grad, IntArrayRef input_sizes, int64_t dim, int64_t start, int64_t end, int64_t step) {
+Tensor slice_backward(Call&, const Tensor& grad, IntArrayRef input_sizes, int64_t dim, int64_t start, int64_t end,
+                      int64_t step) {
   const Tensor base = zeros(grad, input_sizes);
   base.slice(dim, start, end, step).copy_(grad);
   return base;

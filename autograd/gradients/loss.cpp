@@ -8,13 +8,19 @@ namespace tenon {
 using dispatch::Gradients;
 
 TENON_REGISTER_GRADIENT(op::nll_loss_forward, inputs(0, 1, 2) | outputs(1),
-                        [](Gradients& g, const Tensor& self, const Tensor& target, const Tensor& weight, int64_t reduction, int64_t ignore) {
-  g.set(0, [&] { return op::nll_loss_backward(g.grad(), self, target, weight, reduction, ignore, g.result(1)); });
-});
+                        [](Gradients& g, const Tensor& self, const Tensor& target, const Tensor& weight,
+                           int64_t reduction, int64_t ignore) {
+                          g.set(0, [&] {
+                            return op::nll_loss_backward(g.grad(), self, target, weight, reduction, ignore,
+                                                         g.result(1));
+                          });
+                        });
 TENON_REGISTER_GRADIENT(op::nll_loss_backward, inputs(2, 3),
-                        [](Gradients& g, const Tensor&, const Tensor&, const Tensor& target, const Tensor& weight, int64_t reduction,
-                           int64_t ignore, const Tensor&) {
-  g.set(0, [&] { return std::get<0>(op::nll_loss_forward(g.grad(), target, weight, reduction, ignore)); });
-});
+                        [](Gradients& g, const Tensor&, const Tensor&, const Tensor& target, const Tensor& weight,
+                           int64_t reduction, int64_t ignore, const Tensor&) {
+                          g.set(0, [&] {
+                            return std::get<0>(op::nll_loss_forward(g.grad(), target, weight, reduction, ignore));
+                          });
+                        });
 
 }  // namespace tenon

@@ -27,16 +27,18 @@ TENON_REGISTER_GRADIENT(op::bmm, crosswise(0, 1), [](Gradients& g, const Tensor&
   g.set(1, [&] { return bmm(adjoint(self), g.grad()); });
 });
 TENON_REGISTER_GRADIENT(op::addmm, crosswise(1, 2),
-                        [](Gradients& g, const Tensor&, const Tensor& mat1, const Tensor& mat2, const Scalar& beta, const Scalar& alpha) {
-  g.set(0, [&] { return scaled(g.grad(), beta); });
-  g.set(1, [&] { return scaled(mm(g.grad(), adjoint(mat2)), alpha); });
-  g.set(2, [&] { return scaled(mm(adjoint(mat1), g.grad()), alpha); });
-});
+                        [](Gradients& g, const Tensor&, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
+                           const Scalar& alpha) {
+                          g.set(0, [&] { return scaled(g.grad(), beta); });
+                          g.set(1, [&] { return scaled(mm(g.grad(), adjoint(mat2)), alpha); });
+                          g.set(2, [&] { return scaled(mm(adjoint(mat1), g.grad()), alpha); });
+                        });
 TENON_REGISTER_GRADIENT(op::baddbmm, crosswise(1, 2),
-                        [](Gradients& g, const Tensor&, const Tensor& batch1, const Tensor& batch2, const Scalar& beta, const Scalar& alpha) {
-  g.set(0, [&] { return scaled(g.grad(), beta); });
-  g.set(1, [&] { return scaled(bmm(g.grad(), adjoint(batch2)), alpha); });
-  g.set(2, [&] { return scaled(bmm(adjoint(batch1), g.grad()), alpha); });
-});
+                        [](Gradients& g, const Tensor&, const Tensor& batch1, const Tensor& batch2, const Scalar& beta,
+                           const Scalar& alpha) {
+                          g.set(0, [&] { return scaled(g.grad(), beta); });
+                          g.set(1, [&] { return scaled(bmm(g.grad(), adjoint(batch2)), alpha); });
+                          g.set(2, [&] { return scaled(bmm(adjoint(batch1), g.grad()), alpha); });
+                        });
 
 }  // namespace tenon

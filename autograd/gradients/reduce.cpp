@@ -76,30 +76,36 @@ Tensor at_indices(Gradients& g, const Tensor& indices, int64_t dim, bool keepdim
 
 }  // namespace
 
-TENON_REGISTER_GRADIENT(op::sum, nothing(), [](Gradients& g, const Tensor&, OptionalDims dim, bool keepdim, std::optional<DType>) {
-  g.set(0, [&] { return spread(g, g.grad(), dims_of(dim), keepdim); });
-});
-TENON_REGISTER_GRADIENT(op::mean, nothing(), [](Gradients& g, const Tensor&, OptionalDims dim, bool keepdim, std::optional<DType>) {
-  g.set(0, [&] {
-    const int64_t n = reduced_count(dims_of(dim), g.meta(0).sizes);
-    return spread(g, div(g.grad(), n), dims_of(dim), keepdim);
-  });
-});
+TENON_REGISTER_GRADIENT(op::sum, nothing(),
+                        [](Gradients& g, const Tensor&, OptionalDims dim, bool keepdim, std::optional<DType>) {
+                          g.set(0, [&] { return spread(g, g.grad(), dims_of(dim), keepdim); });
+                        });
+TENON_REGISTER_GRADIENT(op::mean, nothing(),
+                        [](Gradients& g, const Tensor&, OptionalDims dim, bool keepdim, std::optional<DType>) {
+                          g.set(0, [&] {
+                            const int64_t n = reduced_count(dims_of(dim), g.meta(0).sizes);
+                            return spread(g, div(g.grad(), n), dims_of(dim), keepdim);
+                          });
+                        });
 TENON_REGISTER_GRADIENT(op::var, inputs(0),
-                        [](Gradients& g, const Tensor& self, OptionalDims dim, const std::optional<Scalar>& correction, bool keepdim) {
-  g.set(0, [&] {
-    const IntArrayRef dims = dims_of(dim);
-    const double freedom = static_cast<double>(reduced_count(dims, self.sizes())) - (correction ? correction->real() : 1.0);
-    const Tensor centred = sub(self, mean(self, dim, true));
-    return mul(mul(keep_dims(g.grad(), dims, keepdim, self.sizes()), 2.0 / freedom), centred);
-  });
-});
-TENON_REGISTER_GRADIENT(op::amax, inputs(0) | result(), [](Gradients& g, const Tensor& self, IntArrayRef dim, bool keepdim) {
-  g.set(0, [&] { return evenly(g, self, g.result(), dim, keepdim); });
-});
-TENON_REGISTER_GRADIENT(op::amin, inputs(0) | result(), [](Gradients& g, const Tensor& self, IntArrayRef dim, bool keepdim) {
-  g.set(0, [&] { return evenly(g, self, g.result(), dim, keepdim); });
-});
+                        [](Gradients& g, const Tensor& self, OptionalDims dim, const std::optional<Scalar>& correction,
+                           bool keepdim) {
+                          g.set(0, [&] {
+                            const IntArrayRef dims = dims_of(dim);
+                            const double freedom = static_cast<double>(reduced_count(dims, self.sizes())) -
+                                                   (correction ? correction->real() : 1.0);
+                            const Tensor centred = sub(self, mean(self, dim, true));
+                            return mul(mul(keep_dims(g.grad(), dims, keepdim, self.sizes()), 2.0 / freedom), centred);
+                          });
+                        });
+TENON_REGISTER_GRADIENT(op::amax, inputs(0) | result(),
+                        [](Gradients& g, const Tensor& self, IntArrayRef dim, bool keepdim) {
+                          g.set(0, [&] { return evenly(g, self, g.result(), dim, keepdim); });
+                        });
+TENON_REGISTER_GRADIENT(op::amin, inputs(0) | result(),
+                        [](Gradients& g, const Tensor& self, IntArrayRef dim, bool keepdim) {
+                          g.set(0, [&] { return evenly(g, self, g.result(), dim, keepdim); });
+                        });
 TENON_REGISTER_GRADIENT(op::max, inputs(0) | result(), [](Gradients& g, const Tensor& self) {
   g.set(0, [&] { return evenly(g, self, g.result(), {}, false); });
 });

@@ -21,15 +21,18 @@ TENON_REGISTER_GRADIENT(op::log_softmax, result(), [](Gradients& g, const Tensor
 });
 TENON_REGISTER_GRADIENT(op::softmax_backward, inputs(0, 1),
                         [](Gradients& g, const Tensor& grad, const Tensor& output, int64_t dim, DType) {
-  const Tensor gg = g.grad().to(grad.dtype());
-  g.set(0, [&] { return op::softmax_backward(gg, output, dim, grad.dtype()); });
-  g.set(1, [&] { return sub(mul(gg, sub(grad, total(mul(grad, output), dim))), mul(grad, total(mul(gg, output), dim))); });
-});
+                          const Tensor gg = g.grad().to(grad.dtype());
+                          g.set(0, [&] { return op::softmax_backward(gg, output, dim, grad.dtype()); });
+                          g.set(1, [&] {
+                            return sub(mul(gg, sub(grad, total(mul(grad, output), dim))),
+                                       mul(grad, total(mul(gg, output), dim)));
+                          });
+                        });
 TENON_REGISTER_GRADIENT(op::log_softmax_backward, inputs(0, 1),
                         [](Gradients& g, const Tensor& grad, const Tensor& output, int64_t dim, DType) {
-  const Tensor gg = g.grad().to(grad.dtype()), probability = exp(output);
-  g.set(0, [&] { return sub(gg, total(mul(gg, probability), dim)); });
-  g.set(1, [&] { return neg(mul(mul(gg, probability), total(grad, dim))); });
-});
+                          const Tensor gg = g.grad().to(grad.dtype()), probability = exp(output);
+                          g.set(0, [&] { return sub(gg, total(mul(gg, probability), dim)); });
+                          g.set(1, [&] { return neg(mul(mul(gg, probability), total(grad, dim))); });
+                        });
 
 }  // namespace tenon

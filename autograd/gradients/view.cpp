@@ -56,9 +56,8 @@ TENON_REGISTER_GRADIENT(op::permute, nothing(), [](Gradients& g, const Tensor&, 
 TENON_REGISTER_GRADIENT(op::transpose, nothing(), [](Gradients& g, const Tensor&, int64_t dim0, int64_t dim1) {
   g.set(0, [&] { return g.grad().transpose(dim0, dim1); });
 });
-TENON_REGISTER_GRADIENT(op::expand, nothing(), [](Gradients& g, const Tensor&, IntArrayRef, bool) {
-  g.set(0, [&] { return g.grad(); });
-});
+TENON_REGISTER_GRADIENT(op::expand, nothing(),
+                        [](Gradients& g, const Tensor&, IntArrayRef, bool) { g.set(0, [&] { return g.grad(); }); });
 TENON_REGISTER_GRADIENT(op::squeeze, nothing(), [](Gradients& g, const Tensor&) {
   g.set(0, [&] { return g.grad().reshape(g.meta(0).sizes); });
 });
@@ -72,9 +71,13 @@ TENON_REGISTER_GRADIENT(op::select, nothing(), [](Gradients& g, const Tensor&, i
   g.set(0, [&] { return op::select_backward(g.grad(), g.meta(0).sizes, dim, index); });
 });
 TENON_REGISTER_GRADIENT(op::slice, nothing(),
-                        [](Gradients& g, const Tensor&, int64_t dim, std::optional<int64_t> start, std::optional<int64_t> end, int64_t step) {
-  g.set(0, [&] { return op::slice_backward(g.grad(), g.meta(0).sizes, dim, start.value_or(0), end.value_or(INT64_MAX), step); });
-});
+                        [](Gradients& g, const Tensor&, int64_t dim, std::optional<int64_t> start,
+                           std::optional<int64_t> end, int64_t step) {
+                          g.set(0, [&] {
+                            return op::slice_backward(g.grad(), g.meta(0).sizes, dim, start.value_or(0),
+                                                      end.value_or(INT64_MAX), step);
+                          });
+                        });
 TENON_REGISTER_GRADIENT(op::split, nothing(), [](Gradients& g, const Tensor&, int64_t size, int64_t dim) {
   g.set(0, [&] {
     const DimVector& sizes = g.meta(0).sizes;
@@ -82,9 +85,10 @@ TENON_REGISTER_GRADIENT(op::split, nothing(), [](Gradients& g, const Tensor&, in
     return join_pieces(g, static_cast<int>(length == 0 || size == 0 ? 1 : (length + size - 1) / size), dim, false);
   });
 });
-TENON_REGISTER_GRADIENT(op::split_with_sizes, nothing(), [](Gradients& g, const Tensor&, IntArrayRef pieces, int64_t dim) {
-  g.set(0, [&] { return join_pieces(g, static_cast<int>(pieces.size()), dim, false); });
-});
+TENON_REGISTER_GRADIENT(op::split_with_sizes, nothing(),
+                        [](Gradients& g, const Tensor&, IntArrayRef pieces, int64_t dim) {
+                          g.set(0, [&] { return join_pieces(g, static_cast<int>(pieces.size()), dim, false); });
+                        });
 TENON_REGISTER_GRADIENT(op::unbind, nothing(), [](Gradients& g, const Tensor&, int64_t dim) {
   g.set(0, [&] {
     const int64_t count = g.meta(0).sizes[static_cast<std::size_t>(dim < 0 ? dim + g.meta(0).dim() : dim)];
@@ -92,25 +96,30 @@ TENON_REGISTER_GRADIENT(op::unbind, nothing(), [](Gradients& g, const Tensor&, i
   });
 });
 TENON_REGISTER_GRADIENT(op::as_strided, geometry(0),
-                        [](Gradients& g, const Tensor& self, IntArrayRef size, IntArrayRef stride, std::optional<int64_t> offset) {
-  g.set(0, [&] {
-    return op::as_strided_backward(g.grad(), size, stride, offset.value_or(self.storage_offset()), self.sizes(), self.strides(),
-                                   self.storage_offset());
-  });
-});
+                        [](Gradients& g, const Tensor& self, IntArrayRef size, IntArrayRef stride,
+                           std::optional<int64_t> offset) {
+                          g.set(0, [&] {
+                            return op::as_strided_backward(g.grad(), size, stride,
+                                                           offset.value_or(self.storage_offset()), self.sizes(),
+                                                           self.strides(), self.storage_offset());
+                          });
+                        });
 
 // --- gradients of gradients --------------------------------------------------------------------------------------
-TENON_REGISTER_GRADIENT(op::as_strided_backward, nothing(),
-                        [](Gradients& g, const Tensor&, IntArrayRef size, IntArrayRef stride, int64_t offset, IntArrayRef base_size,
-                           IntArrayRef base_stride, int64_t base_offset) {
-  g.set(0, [&] { return in_geometry(g.grad(), base_size, base_stride).as_strided(size, stride, offset - base_offset); });
-});
-TENON_REGISTER_GRADIENT(op::select_backward, nothing(), [](Gradients& g, const Tensor&, IntArrayRef, int64_t dim, int64_t index) {
-  g.set(0, [&] { return g.grad().select(dim, index); });
-});
+TENON_REGISTER_GRADIENT(
+    op::as_strided_backward, nothing(),
+    [](Gradients& g, const Tensor&, IntArrayRef size, IntArrayRef stride, int64_t offset, IntArrayRef base_size,
+       IntArrayRef base_stride, int64_t base_offset) {
+      g.set(0, [&] {
+        return in_geometry(g.grad(), base_size, base_stride).as_strided(size, stride, offset - base_offset);
+      });
+    });
+TENON_REGISTER_GRADIENT(op::select_backward, nothing(),
+                        [](Gradients& g, const Tensor&, IntArrayRef, int64_t dim, int64_t index) {
+                          g.set(0, [&] { return g.grad().select(dim, index); });
+                        });
 TENON_REGISTER_GRADIENT(op::slice_backward, nothing(),
-                        [](Gradients& g, const Tensor&, IntArrayRef, int64_t dim, int64_t start, int64_t end, int64_t step) {
-  g.set(0, [&] { return g.grad().slice(dim, start, end, step); });
-});
+                        [](Gradients& g, const Tensor&, IntArrayRef, int64_t dim, int64_t start, int64_t end,
+                           int64_t step) { g.set(0, [&] { return g.grad().slice(dim, start, end, step); }); });
 
 }  // namespace tenon

@@ -71,7 +71,10 @@ TEST_CASE("grad returns gradients without touching the leaves, and runs only wha
   Tensor x = leaf({3}), w = leaf({5}), unused = leaf({1});
   const Tensor h = x * w, y = h * h;
   int ran = 0;
-  autograd::register_hook(w, [&](const Tensor&) { ++ran; return Tensor(); });
+  autograd::register_hook(w, [&](const Tensor&) {
+    ++ran;
+    return Tensor();
+  });
   const Tensor inputs[] = {x, h};
   const auto g = autograd::grad({&y, 1}, inputs);
   CHECK(values(g[0]) == V{2 * 15 * 5});
@@ -132,7 +135,8 @@ TEST_CASE("hooks on tensors and nodes see and change gradients") {
   });
   h.retain_grad();
   int post = 0;
-  h.grad_fn()->add_post_hook([&](std::span<Tensor>, std::span<const Tensor> grads) { post += static_cast<int>(grads.size()); });
+  h.grad_fn()->add_post_hook(
+      [&](std::span<Tensor>, std::span<const Tensor> grads) { post += static_cast<int>(grads.size()); });
   h.sum().backward({}, true);
   CHECK(seen == V{1, 1});
   CHECK(values(h.grad()) == V{10, 10});
