@@ -25,7 +25,7 @@ function(tenon_library name)
     add_library(${name} SHARED ${ARGN})
     set(object ${name})
     set(scope PUBLIC)
-    target_link_options(${name} PRIVATE -Wl,-Bsymbolic-functions)
+    target_link_options(${name} PRIVATE -Wl,-Bsymbolic-functions -Wl,--as-needed)
     set_target_properties(${name} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0
       BUILD_RPATH "$ORIGIN" INSTALL_RPATH "$ORIGIN")
   else()

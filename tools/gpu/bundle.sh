@@ -5,7 +5,7 @@
 #
 #   tools/gpu/bundle.sh [--build DIR] [--output FILE] [--add PATH]... [--no-build]
 #
-# Default: builds the preset `cuda` for compute capability 9.0 without oneDNN (40 MB) in build/gpu and writes out/gpu.tar.xz.
+# Default: builds the preset `cuda` for compute capability 9.0 in build/gpu and writes out/gpu.tar.xz.
 # --add puts a file or folder under data/. The archive must stay below 60 MiB.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -22,7 +22,7 @@ done
 
 if [ $make = 1 ]; then
   command -v ccache >/dev/null && export CMAKE_CXX_COMPILER_LAUNCHER=ccache CMAKE_CUDA_COMPILER_LAUNCHER=ccache CCACHE_BASEDIR=${CCACHE_BASEDIR:-$PWD} CCACHE_NOHASHDIR=1
-  cmake --preset cuda -B "$build" -DTENON_ONEDNN=OFF -DTENON_CUDA_ARCHITECTURES="${TENON_CUDA_ARCHITECTURES:-90}" >/dev/null
+  cmake --preset cuda -B "$build" -DTENON_CUDA_ARCHITECTURES="${TENON_CUDA_ARCHITECTURES:-90}" >/dev/null
   cmake --build "$build" -j "${TENON_JOBS:-$(nproc)}" | tail -1
 fi
 
