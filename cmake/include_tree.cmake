@@ -25,3 +25,4 @@ file(GLOB tenon_headers CONFIGURE_DEPENDS ${patterns} ${tenon_include}/tenon/*.h
 file(GLOB tenon_kernel_headers CONFIGURE_DEPENDS ${tenon_include}/tenon/kernels/*.h
      ${tenon_include}/tenon/kernels/*/*.h ${tenon_include}/tenon/kernels/*/*.cuh)
 file(GLOB tenon_testing_headers CONFIGURE_DEPENDS ${tenon_include}/tenon/testing/*.h)
+file(GLOB tenon_testing_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/support/*.cpp)

@@ -24,8 +24,18 @@ install(TARGETS ${targets} EXPORT tenon
   FILE_SET testing DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT tenon NAMESPACE tenon:: DESTINATION ${package_dir} FILE tenonTargets.cmake)
 
+# tenon::testing: Catch2 has two incompatible majors, so the sources are installed and compiled by who uses them.
+set(tenon_testing_dir ${CMAKE_INSTALL_DATADIR}/tenon/testing)
+install(FILES ${tenon_testing_sources} DESTINATION ${tenon_testing_dir})
+set(tenon_testing_names)
+foreach(source IN LISTS tenon_testing_sources)
+  cmake_path(GET source FILENAME file)
+  list(APPEND tenon_testing_names ${file})
+endforeach()
+
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/tenonConfig.cmake.in
-  ${PROJECT_BINARY_DIR}/tenonConfig.cmake INSTALL_DESTINATION ${package_dir})
+  ${PROJECT_BINARY_DIR}/tenonConfig.cmake INSTALL_DESTINATION ${package_dir}
+  PATH_VARS tenon_testing_dir)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/tenonConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/tenonConfig.cmake ${PROJECT_BINARY_DIR}/tenonConfigVersion.cmake
         DESTINATION ${package_dir})

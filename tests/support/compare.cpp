@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Comparison of results with references.
-#include "tests/support/reference.h"
+#include <tenon/testing/reference.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether GPU tests can run here.
-#include "tests/support/catch.h"
+#include <tenon/testing/catch.h>
 
 #include <tenon/streams/availability.h>
 

@@ -13,7 +13,7 @@ using ListenerBase = Catch::EventListenerBase;
 using ListenerBase = Catch::TestEventListenerBase;
 #endif
 
-#include "tests/support/catch.h"
+#include <tenon/testing/catch.h>
 
 #include <cstdint>
 #include <cstdio>

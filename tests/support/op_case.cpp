@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The list of rows, the making of arguments, and what references and samples share.
-#include "tests/support/op_case.h"
+#include <tenon/testing/op_case.h>
 
 #include <cmath>
 #include <deque>

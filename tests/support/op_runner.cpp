@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The checks a row buys. No test framework here: failures come back as text naming row, dtype, sample, layout and seed.
-#include "tests/support/op_case.h"
+#include <tenon/testing/op_case.h>
 
 #include <tenon/ops/factory.h>
 #include <tenon/ops/random.h>

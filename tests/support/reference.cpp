@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/support/reference.h"
+#include <tenon/testing/reference.h>
 
 #include <tenon/ops/copy.h>
 #include <tenon/ops/factory.h>
