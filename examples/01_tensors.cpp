@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tensors: making, indexing, computing, sharing memory. docs/index.md quotes the marked parts.
+#include <tenon/tenon.h>
+
+#include <iostream>
+#include <numeric>
+
+using namespace tenon;
+
+namespace {
+
+// Ends the program with an error when a promise of its comments does not hold.
+void expect(bool held) { TENON_CHECK(held, ValueError, "01_tensors: a comment is wrong"); }
+
+void make() {
+  // [make]
+  Tensor a = zeros({2, 3});                                  // float32 on the CPU
+  Tensor b = randn({2, 3}, TensorOptions(kFloat64));         // drawn from the default generator
+  Tensor c = arange(6).view({2, 3});                         // int64; a view, no copy
+  Tensor d = from_vector(std::vector<float>{1, 2, 3});       // takes over the vector's memory
+  std::cout << c << "\n";
+  // [make]
+  expect(a.dtype() == kFloat32 && b.dtype() == kFloat64 && c.dtype() == kInt64 && d.numel() == 3);
+
+  std::vector<float> numbers(12);
+  std::iota(numbers.begin(), numbers.end(), 0.0f);
+  Tensor shared = from_blob(numbers.data(), {3, 4});
+  shared[1][2].fill_(-1);  // writes to the vector
+  expect(numbers[6] == -1);
+}
+
+void index() {
+  // [index]
+  Tensor x = arange(24).view({2, 3, 4});
+  Tensor row = x[1][2];                                      // views share memory
+  Tensor middle = x.index({Ellipsis, Slice(1, 3)});          // [2, 3, 2], a view
+  Tensor picked = x.index({from_vector(std::vector<int64_t>{1, 0}), 0});  // [2, 4], a copy
+  x.index_put_({Slice(), 0}, 7);                             // all of the first rows
+  // [index]
+  expect(row.sizes() == IntArrayRef{4} && middle.is_view() && picked.sizes() == IntArrayRef{2, 4});
+  expect(x[1][0][3].item<int>() == 7 && row[0].item<int>() == 20);
+}
+
+void compute() {
+  // [compute]
+  Tensor x = randn({4, 1}), y = randn({3});
+  Tensor z = (x + y) * 2 - y.exp();                          // broadcast to [4, 3]
+  Tensor i = arange(3) + 0.5;                                // an integer tensor and a real number: float32
+  z.clamp_(-1, 1);                                           // in place
+  op::mul.out(z, z, y);                                      // into a tensor of your own
+  auto [values, indices] = z.max(1);                         // two results
+  float total = z.sum().item<float>();
+  // [compute]
+  expect(z.sizes() == IntArrayRef{4, 3} && i.dtype() == kFloat32 && values.numel() == indices.numel());
+  expect(total == total);
+}
+
+void errors() {
+  try {
+    matmul(zeros({2, 3}), zeros({4, 5}));
+    expect(false);
+  } catch (const ShapeError& e) {
+    std::cout << e.what() << "\n";
+  }
+}
+
+}  // namespace
+
+int main() {
+  make();
+  index();
+  compute();
+  errors();
+  std::cout << memory::memory_stats(kCPU).peak_allocated << " bytes at most\n";
+}
