@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementwise arithmetic of two operands (ops/binary.h). Real floating types once per SIMD target; the compiler vectorises
-// these loops. Integers (which wrap) and complex numbers are compiled once, for the baseline.
+// Elementwise arithmetic of two operands (ops/binary.h). Real floating types once per SIMD target; the compiler
+// vectorises these loops. Integers (which wrap) and complex numbers are compiled once, for the baseline.
 #include <tenon/kernels/cpu/complex_math.h>
 #include <tenon/kernels/cpu/run_plan.h>
 #include <tenon/kernels/math.h>
@@ -21,27 +21,33 @@ void add_scaled(const LoopPlan& plan, C alpha) {
   elementwise(plan, [alpha](C a, C b) { return a + alpha * b; });
 }
 template <class T>
-void add_cpu(const LoopPlan& plan, const Scalar& alpha) { add_scaled(plan, alpha.to<compute_t<T>>()); }
+void add_cpu(const LoopPlan& plan, const Scalar& alpha) {
+  add_scaled(plan, alpha.to<compute_t<T>>());
+}
 template <class T>
-void sub_cpu(const LoopPlan& plan, const Scalar& alpha) { add_scaled(plan, -alpha.to<compute_t<T>>()); }
+void sub_cpu(const LoopPlan& plan, const Scalar& alpha) {
+  add_scaled(plan, -alpha.to<compute_t<T>>());
+}
 TENON_REGISTER_SIMD_KERNEL(op::add, FloatsAndHalves, add_cpu);
 TENON_REGISTER_SIMD_KERNEL(op::sub, FloatsAndHalves, sub_cpu);
 
-#define TENON_FLOAT_BINARY(name, expression)                                      \
-  template <class C>                                                              \
-  void name##_loop(const LoopPlan& plan) {                                        \
-    elementwise(plan, [](C a, C b) { return expression; });                       \
-  }                                                                               \
-  template <class T>                                                              \
-  void name##_cpu(const LoopPlan& plan) { name##_loop<compute_t<T>>(plan); }      \
+#define TENON_FLOAT_BINARY(name, expression)                \
+  template <class C>                                        \
+  void name##_loop(const LoopPlan& plan) {                  \
+    elementwise(plan, [](C a, C b) { return expression; }); \
+  }                                                         \
+  template <class T>                                        \
+  void name##_cpu(const LoopPlan& plan) {                   \
+    name##_loop<compute_t<T>>(plan);                        \
+  }                                                         \
   TENON_REGISTER_SIMD_KERNEL(op::name, FloatsAndHalves, name##_cpu);
 
-TENON_FLOAT_BINARY(mul, a * b)
+TENON_FLOAT_BINARY(mul, a* b)
 // NaN in either operand wins: no comparison with it holds.
 TENON_FLOAT_BINARY(maximum, a > b || a != a ? a : b)
 TENON_FLOAT_BINARY(minimum, a < b || a != a ? a : b)
-TENON_FLOAT_BINARY(tanh_backward, a * (1 - b * b))
-TENON_FLOAT_BINARY(sigmoid_backward, a * (1 - b) * b)
+TENON_FLOAT_BINARY(tanh_backward, a*(1 - b * b))
+TENON_FLOAT_BINARY(sigmoid_backward, a*(1 - b) * b)
 #undef TENON_FLOAT_BINARY
 
 template <class C>
@@ -51,9 +57,11 @@ void divide(const LoopPlan& plan) {
 template <class C>
 void divide_rounding(const LoopPlan& plan, bool down) {
   if (down)
-    elementwise(plan, [](C a, C b) { return math::floor_divide(a, b); }, 4096);
+    elementwise(
+        plan, [](C a, C b) { return math::floor_divide(a, b); }, 4096);
   else
-    elementwise(plan, [](C a, C b) { return std::trunc(a / b); }, 4096);
+    elementwise(
+        plan, [](C a, C b) { return std::trunc(a / b); }, 4096);
 }
 template <class T>
 void div_cpu(const LoopPlan& plan, const Rounding& rounding) {
@@ -74,7 +82,9 @@ TENON_REGISTER_SIMD_KERNEL(op::threshold_backward, FloatsAndHalves, threshold_ba
 
 struct SqrtBody {
   template <class D, class V>
-  HWY_INLINE V operator()(D, V x, V) const { return hn::Sqrt(x); }
+  HWY_INLINE V operator()(D, V x, V) const {
+    return hn::Sqrt(x);
+  }
 };
 
 // Powers that are a number and have a cheap exact form take it, as in PyTorch.
@@ -89,10 +99,13 @@ void power(const LoopPlan& plan) {
     if (e == C(-2)) return elementwise(plan, [](C a, C) { return 1 / (a * a); });
     if (e == C(0.5)) return elementwise<C>(plan, SqrtBody());
   }
-  elementwise(plan, [](C a, C b) { return std::pow(a, b); }, 1024);
+  elementwise(
+      plan, [](C a, C b) { return std::pow(a, b); }, 1024);
 }
 template <class T>
-void pow_cpu(const LoopPlan& plan) { power<compute_t<T>>(plan); }
+void pow_cpu(const LoopPlan& plan) {
+  power<compute_t<T>>(plan);
+}
 TENON_REGISTER_SIMD_KERNEL(op::pow, FloatsAndHalves, pow_cpu);
 
 }  // namespace tenon::cpu::HWY_NAMESPACE
@@ -144,13 +157,26 @@ template <class T>
 void div_integer(const LoopPlan& plan, const Rounding& rounding) {
   const auto check = [](T b) { TENON_CHECK(b != 0, ValueError, "div: other: division of integers by zero"); };
   if (rounding == Rounding::floor)
-    elementwise(plan, [check](T a, T b) { check(b); return math::floor_divide(a, b); }, 4096);
+    elementwise(
+        plan,
+        [check](T a, T b) {
+          check(b);
+          return math::floor_divide(a, b);
+        },
+        4096);
   else
-    elementwise(plan, [check](T a, T b) { check(b); return math::trunc_divide(a, b); }, 4096);
+    elementwise(
+        plan,
+        [check](T a, T b) {
+          check(b);
+          return math::trunc_divide(a, b);
+        },
+        4096);
 }
 template <class T>
 void pow_integer(const LoopPlan& plan) {
-  elementwise(plan, [](T a, T b) { return math::integer_pow(a, b); }, 4096);
+  elementwise(
+      plan, [](T a, T b) { return math::integer_pow(a, b); }, 4096);
 }
 using IntegersAndBool = Join<Integers, Bools>;
 TENON_REGISTER_KERNEL(op::add, cpu, Integers, add_integer);
@@ -190,9 +216,12 @@ void pow_complex(const LoopPlan& plan) {
     if (e == T(3)) return elementwise(plan, [](T a, T) { return a * a * a; });
     if (e == T(-1)) return elementwise(plan, [](T a, T) { return T(1) / a; });
     using R = typename T::value_type;
-    if (e == T(R(0.5))) return elementwise(plan, [](T a, T) { return complex_sqrt(a); }, 1024);
+    if (e == T(R(0.5)))
+      return elementwise(
+          plan, [](T a, T) { return complex_sqrt(a); }, 1024);
   }
-  elementwise(plan, [](T a, T b) { return complex_pow(a, b); }, 512);
+  elementwise(
+      plan, [](T a, T b) { return complex_pow(a, b); }, 512);
 }
 template <class T>
 void tanh_backward_complex(const LoopPlan& plan) {

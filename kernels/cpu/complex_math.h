@@ -10,20 +10,34 @@
 namespace tenon::cpu {
 
 template <class T>
-std::complex<T> to_std(complex<T> z) { return {z.re, z.im}; }
+std::complex<T> to_std(complex<T> z) {
+  return {z.re, z.im};
+}
 template <class T>
-complex<T> from_std(std::complex<T> z) { return {z.real(), z.imag()}; }
+complex<T> from_std(std::complex<T> z) {
+  return {z.real(), z.imag()};
+}
 
 template <class T>
-complex<T> complex_exp(complex<T> z) { return from_std(std::exp(to_std(z))); }
+complex<T> complex_exp(complex<T> z) {
+  return from_std(std::exp(to_std(z)));
+}
 template <class T>
-complex<T> complex_log(complex<T> z) { return from_std(std::log(to_std(z))); }
+complex<T> complex_log(complex<T> z) {
+  return from_std(std::log(to_std(z)));
+}
 template <class T>
-complex<T> complex_sqrt(complex<T> z) { return from_std(std::sqrt(to_std(z))); }
+complex<T> complex_sqrt(complex<T> z) {
+  return from_std(std::sqrt(to_std(z)));
+}
 template <class T>
-complex<T> complex_tanh(complex<T> z) { return from_std(std::tanh(to_std(z))); }
+complex<T> complex_tanh(complex<T> z) {
+  return from_std(std::tanh(to_std(z)));
+}
 template <class T>
-complex<T> complex_pow(complex<T> a, complex<T> b) { return from_std(std::pow(to_std(a), to_std(b))); }
+complex<T> complex_pow(complex<T> a, complex<T> b) {
+  return from_std(std::pow(to_std(a), to_std(b)));
+}
 /// z / |z|, 0 at 0.
 template <class T>
 complex<T> complex_sgn(complex<T> z) {

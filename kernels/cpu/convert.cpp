@@ -11,7 +11,9 @@
 #define TENON_KERNELS_CPU_CONVERT_COMMON
 namespace tenon::cpu {
 namespace {
-struct Bytes16 { uint64_t part[2]; };
+struct Bytes16 {
+  uint64_t part[2];
+};
 }  // namespace
 }  // namespace tenon::cpu
 #endif
@@ -89,13 +91,15 @@ void transpose(char* to, int64_t to_row, const char* from, int64_t from_column, 
         transpose_block<T>(to + r * to_row + c * kSize, to_row, from + c * from_column + r * kSize, from_column);
       for (; r < rows; ++r)
         for (int64_t k = c; k < c + N; ++k)
-          *reinterpret_cast<T*>(to + r * to_row + k * kSize) = *reinterpret_cast<const T*>(from + k * from_column + r * kSize);
+          *reinterpret_cast<T*>(to + r * to_row + k * kSize) =
+              *reinterpret_cast<const T*>(from + k * from_column + r * kSize);
     }
   }
 #endif
   for (; c < columns; ++c)
     for (int64_t r = 0; r < rows; ++r)
-      *reinterpret_cast<T*>(to + r * to_row + c * kSize) = *reinterpret_cast<const T*>(from + c * from_column + r * kSize);
+      *reinterpret_cast<T*>(to + r * to_row + c * kSize) =
+          *reinterpret_cast<const T*>(from + c * from_column + r * kSize);
 }
 void stream(char* to, const char* from, int64_t bytes) {
   const hn::ScalableTag<uint8_t> d;
@@ -153,19 +157,27 @@ void narrow(void* to, const float* from, int64_t n) {
 void small_to_float(float* to, const void* from, DType from_dtype, int64_t n) {
   const auto* bits = static_cast<const uint16_t*>(from);
   switch (from_dtype) {
-    case kFloat16: return n == 1 ? widen<float16>(to, from, 1) : HWY_DYNAMIC_DISPATCH(float16_to_float)(to, bits, n);
-    case kBFloat16: return n == 1 ? widen<bfloat16>(to, from, 1) : HWY_DYNAMIC_DISPATCH(bfloat16_to_float)(to, bits, n);
-    case kFloat8_e4m3fn: return widen<float8_e4m3fn>(to, from, n);
-    default: return widen<float8_e5m2>(to, from, n);
+    case kFloat16:
+      return n == 1 ? widen<float16>(to, from, 1) : HWY_DYNAMIC_DISPATCH(float16_to_float)(to, bits, n);
+    case kBFloat16:
+      return n == 1 ? widen<bfloat16>(to, from, 1) : HWY_DYNAMIC_DISPATCH(bfloat16_to_float)(to, bits, n);
+    case kFloat8_e4m3fn:
+      return widen<float8_e4m3fn>(to, from, n);
+    default:
+      return widen<float8_e5m2>(to, from, n);
   }
 }
 void float_to_small(void* to, DType to_dtype, const float* from, int64_t n) {
   auto* bits = static_cast<uint16_t*>(to);
   switch (to_dtype) {
-    case kFloat16: return n == 1 ? narrow<float16>(to, from, 1) : HWY_DYNAMIC_DISPATCH(float_to_float16)(bits, from, n);
-    case kBFloat16: return n == 1 ? narrow<bfloat16>(to, from, 1) : HWY_DYNAMIC_DISPATCH(float_to_bfloat16)(bits, from, n);
-    case kFloat8_e4m3fn: return narrow<float8_e4m3fn>(to, from, n);
-    default: return narrow<float8_e5m2>(to, from, n);
+    case kFloat16:
+      return n == 1 ? narrow<float16>(to, from, 1) : HWY_DYNAMIC_DISPATCH(float_to_float16)(bits, from, n);
+    case kBFloat16:
+      return n == 1 ? narrow<bfloat16>(to, from, 1) : HWY_DYNAMIC_DISPATCH(float_to_bfloat16)(bits, from, n);
+    case kFloat8_e4m3fn:
+      return narrow<float8_e4m3fn>(to, from, n);
+    default:
+      return narrow<float8_e5m2>(to, from, n);
   }
 }
 
@@ -202,11 +214,16 @@ void move_strided(char* to, int64_t to_stride, const char* from, int64_t from_st
     return;
   }
   switch (size) {
-    case 1: return move_as<uint8_t>(to, to_stride, from, from_stride, n);
-    case 2: return move_as<uint16_t>(to, to_stride, from, from_stride, n);
-    case 4: return move_as<uint32_t>(to, to_stride, from, from_stride, n);
-    case 8: return move_as<uint64_t>(to, to_stride, from, from_stride, n);
-    default: return move_as<Bytes16>(to, to_stride, from, from_stride, n);
+    case 1:
+      return move_as<uint8_t>(to, to_stride, from, from_stride, n);
+    case 2:
+      return move_as<uint16_t>(to, to_stride, from, from_stride, n);
+    case 4:
+      return move_as<uint32_t>(to, to_stride, from, from_stride, n);
+    case 8:
+      return move_as<uint64_t>(to, to_stride, from, from_stride, n);
+    default:
+      return move_as<Bytes16>(to, to_stride, from, from_stride, n);
   }
 }
 
@@ -223,11 +240,16 @@ void end_stream() { hwy::FlushStream(); }
 void move_transposed(char* to, int64_t to_row, const char* from, int64_t from_column, int64_t size, int64_t rows,
                      int64_t columns) {
   switch (size) {
-    case 1: return HWY_DYNAMIC_DISPATCH(transpose8)(to, to_row, from, from_column, rows, columns);
-    case 2: return HWY_DYNAMIC_DISPATCH(transpose16)(to, to_row, from, from_column, rows, columns);
-    case 4: return HWY_DYNAMIC_DISPATCH(transpose32)(to, to_row, from, from_column, rows, columns);
-    case 8: return HWY_DYNAMIC_DISPATCH(transpose64)(to, to_row, from, from_column, rows, columns);
-    default: return HWY_DYNAMIC_DISPATCH(transpose128)(to, to_row, from, from_column, rows, columns);
+    case 1:
+      return HWY_DYNAMIC_DISPATCH(transpose8)(to, to_row, from, from_column, rows, columns);
+    case 2:
+      return HWY_DYNAMIC_DISPATCH(transpose16)(to, to_row, from, from_column, rows, columns);
+    case 4:
+      return HWY_DYNAMIC_DISPATCH(transpose32)(to, to_row, from, from_column, rows, columns);
+    case 8:
+      return HWY_DYNAMIC_DISPATCH(transpose64)(to, to_row, from, from_column, rows, columns);
+    default:
+      return HWY_DYNAMIC_DISPATCH(transpose128)(to, to_row, from, from_column, rows, columns);
   }
 }
 }  // namespace tenon::cpu

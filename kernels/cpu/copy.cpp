@@ -20,9 +20,11 @@ void move(const LoopPlan& plan) {
   const int64_t size = item_size(plan.dtype[0]);
   // The result is dense along dimension 0 and the source along dimension 1: transpose block by block. A block is built
   // in the first-level cache and then written row by row, because rows of the result may all fall into one cache set.
-  if (plan.ndim >= 2 && plan.strides[0][0] == size && plan.strides[1][1] == size && plan.shape[0] >= 8 && plan.shape[1] >= 8) {
+  if (plan.ndim >= 2 && plan.strides[0][0] == size && plan.strides[1][1] == size && plan.shape[0] >= 8 &&
+      plan.shape[1] >= 8) {
     const int64_t block_rows = 256 / size, block_columns = 256 / size;
-    const int64_t bands = (plan.shape[0] + block_columns - 1) / block_columns, planes = plan.numel / (plan.shape[0] * plan.shape[1]);
+    const int64_t bands = (plan.shape[0] + block_columns - 1) / block_columns,
+                  planes = plan.numel / (plan.shape[0] * plan.shape[1]);
     const int64_t grain = kGrain / (block_columns * plan.shape[1]);
     const bool streams = plan.numel * size >= kStreamBytes;
     return parallel_for(0, bands * planes, grain > 0 ? grain : 1, [&](int64_t b, int64_t e) {
@@ -35,10 +37,12 @@ void move(const LoopPlan& plan) {
           from += plane % plan.shape[d] * plan.strides[1][d];
         }
         const int64_t c = band % bands * block_columns;
-        const int64_t columns = plan.shape[0] - c < block_columns ? plan.shape[0] - c : block_columns, bytes = columns * size;
+        const int64_t columns = plan.shape[0] - c < block_columns ? plan.shape[0] - c : block_columns,
+                      bytes = columns * size;
         for (int64_t r = 0; r < plan.shape[1]; r += block_rows) {  // down the rows: the source is read in order
           const int64_t rows = plan.shape[1] - r < block_rows ? plan.shape[1] - r : block_rows;
-          move_transposed(block, bytes, from + r * size + c * plan.strides[1][0], plan.strides[1][0], size, rows, columns);
+          move_transposed(block, bytes, from + r * size + c * plan.strides[1][0], plan.strides[1][0], size, rows,
+                          columns);
           for (int64_t k = 0; k < rows; ++k) {
             char* target = to + (r + k) * plan.strides[0][1] + c * size;
             streams ? stream_bytes(target, block + k * bytes, bytes)
@@ -51,11 +55,20 @@ void move(const LoopPlan& plan) {
   }
   RunBody body{nullptr, nullptr, {plan.dtype[0], plan.dtype[0]}, kGrain};
   switch (size) {
-    case 1: body.run = copy_dense<1>; break;
-    case 2: body.run = copy_dense<2>; break;
-    case 4: body.run = copy_dense<4>; break;
-    case 8: body.run = copy_dense<8>; break;
-    default: body.run = copy_dense<16>;
+    case 1:
+      body.run = copy_dense<1>;
+      break;
+    case 2:
+      body.run = copy_dense<2>;
+      break;
+    case 4:
+      body.run = copy_dense<4>;
+      break;
+    case 8:
+      body.run = copy_dense<8>;
+      break;
+    default:
+      body.run = copy_dense<16>;
   }
   run_body(plan, body, 2);
 }
@@ -67,8 +80,10 @@ D convert(S x) {
   if constexpr (std::is_same_v<D, bool>) {
     return x != S(0);
   } else if constexpr (is_complex_v<S>) {
-    if constexpr (is_complex_v<D>) return D(x);
-    else return convert<D>(x.re);
+    if constexpr (is_complex_v<D>)
+      return D(x);
+    else
+      return convert<D>(x.re);
   } else if constexpr (is_complex_v<D>) {
     return D(static_cast<typename D::value_type>(x));
   } else if constexpr (std::is_floating_point_v<S> && std::is_integral_v<D> && sizeof(D) < 4) {

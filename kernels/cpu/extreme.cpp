@@ -23,12 +23,30 @@ void positions(const ReducePlan& plan, bool with_value) {
   using C = compute_t<T>;
   reduce<PositionBody<kMax, C>, C, T>(plan, &with_value, PositionBody<kMax, C>::kBytes);
 }
-template <class T> void amax_cpu(const ReducePlan& plan) { extreme<true, T>(plan); }
-template <class T> void amin_cpu(const ReducePlan& plan) { extreme<false, T>(plan); }
-template <class T> void max_dim_cpu(const ReducePlan& plan) { positions<true, T>(plan, true); }
-template <class T> void min_dim_cpu(const ReducePlan& plan) { positions<false, T>(plan, true); }
-template <class T> void argmax_cpu(const ReducePlan& plan) { positions<true, T>(plan, false); }
-template <class T> void argmin_cpu(const ReducePlan& plan) { positions<false, T>(plan, false); }
+template <class T>
+void amax_cpu(const ReducePlan& plan) {
+  extreme<true, T>(plan);
+}
+template <class T>
+void amin_cpu(const ReducePlan& plan) {
+  extreme<false, T>(plan);
+}
+template <class T>
+void max_dim_cpu(const ReducePlan& plan) {
+  positions<true, T>(plan, true);
+}
+template <class T>
+void min_dim_cpu(const ReducePlan& plan) {
+  positions<false, T>(plan, true);
+}
+template <class T>
+void argmax_cpu(const ReducePlan& plan) {
+  positions<true, T>(plan, false);
+}
+template <class T>
+void argmin_cpu(const ReducePlan& plan) {
+  positions<false, T>(plan, false);
+}
 
 TENON_REGISTER_SIMD_KERNEL(op::amax, FloatsAndHalves, amax_cpu);
 TENON_REGISTER_SIMD_KERNEL(op::amin, FloatsAndHalves, amin_cpu);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bodies of reductions to the largest and smallest element, with and without its position. NaN beats every number; among
-// equals the first position counts. Read once per SIMD target, like reduce.h.
+// Bodies of reductions to the largest and smallest element, with and without its position. NaN beats every number;
+// among equals the first position counts. Read once per SIMD target, like reduce.h.
 #include <tenon/kernels/cpu/reduce.h>
 
 #include <limits>
@@ -19,15 +19,19 @@ namespace hn = hwy::HWY_NAMESPACE;
 /// Whether x displaces `best`: it is beyond it, or NaN where best is none.
 template <bool kMax, class In>
 HWY_INLINE bool displaces(In x, In best) {
-  if constexpr (std::is_floating_point_v<In>) return (kMax ? x > best : x < best) || (x != x && best == best);
-  else return kMax ? x > best : x < best;
+  if constexpr (std::is_floating_point_v<In>)
+    return (kMax ? x > best : x < best) || (x != x && best == best);
+  else
+    return kMax ? x > best : x < best;
 }
 /// What any element displaces or equals.
 template <bool kMax, class In>
 constexpr In weakest() {
   using L = std::numeric_limits<In>;
-  if constexpr (std::is_floating_point_v<In>) return kMax ? -L::infinity() : L::infinity();
-  else return kMax ? L::lowest() : L::max();
+  if constexpr (std::is_floating_point_v<In>)
+    return kMax ? -L::infinity() : L::infinity();
+  else
+    return kMax ? L::lowest() : L::max();
 }
 
 template <bool kMax, class In>
@@ -111,7 +115,8 @@ struct PositionBody {
     values(acc)[0] = best;
     positions(acc, 1)[0] = position + i;
   }
-  static void columns(const void*, void* acc, const void* x, int64_t columns, int64_t rows, int64_t row_stride, int64_t position) {
+  static void columns(const void*, void* acc, const void* x, int64_t columns, int64_t rows, int64_t row_stride,
+                      int64_t position) {
     In* best = values(acc);
     int64_t* found = positions(acc, columns);
     const char* p = static_cast<const char*>(x);
@@ -132,7 +137,9 @@ struct PositionBody {
   static void merge(const void*, void* acc, const void* later, int64_t n) {
     void* other = const_cast<void*>(later);
     for (int64_t i = 0; i < n; ++i) {
-      if (positions(other, n)[i] < 0 || (positions(acc, n)[i] >= 0 && !displaces<kMax>(values(other)[i], values(acc)[i]))) continue;
+      if (positions(other, n)[i] < 0 ||
+          (positions(acc, n)[i] >= 0 && !displaces<kMax>(values(other)[i], values(acc)[i])))
+        continue;
       values(acc)[i] = values(other)[i];
       positions(acc, n)[i] = positions(other, n)[i];
     }

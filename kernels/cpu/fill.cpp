@@ -14,8 +14,9 @@ namespace {
 template <class W>
 using OfWidth = std::conditional_t<
     sizeof(W) == 1, uint8_t,
-    std::conditional_t<sizeof(W) == 2, int16_t,
-                       std::conditional_t<sizeof(W) == 4, int32_t, std::conditional_t<sizeof(W) == 8, int64_t, complex<double>>>>>;
+    std::conditional_t<
+        sizeof(W) == 2, int16_t,
+        std::conditional_t<sizeof(W) == 4, int32_t, std::conditional_t<sizeof(W) == 8, int64_t, complex<double>>>>>;
 
 template <class T>
 void fill_dense(T* out, T value, int64_t n) {
@@ -45,7 +46,8 @@ void fill_cpu(const LoopPlan& plan) {
       return parallel_for(0, blocks, kGrain / kBlock, [&](int64_t b, int64_t e) {
         for (int64_t k = b; k < e; ++k) {
           const int64_t n = plan.numel - k * kBlock < kBlock ? plan.numel - k * kBlock : kBlock;
-          stream_bytes(reinterpret_cast<char*>(out + k * kBlock), reinterpret_cast<const char*>(block), n * static_cast<int64_t>(sizeof(T)));
+          stream_bytes(reinterpret_cast<char*>(out + k * kBlock), reinterpret_cast<const char*>(block),
+                       n * static_cast<int64_t>(sizeof(T)));
         }
         end_stream();
       });
@@ -70,8 +72,10 @@ void generate(const Tensor& out, F&& value) {
 }
 template <class T>
 T rounded(double v) {
-  if constexpr (std::is_same_v<T, double> || std::is_integral_v<T>) return static_cast<T>(v);
-  else return T(static_cast<float>(v));
+  if constexpr (std::is_same_v<T, double> || std::is_integral_v<T>)
+    return static_cast<T>(v);
+  else
+    return T(static_cast<float>(v));
 }
 
 template <class T>
@@ -80,8 +84,10 @@ void arange_cpu(const Tensor& out, const Scalar& start, const Scalar& step) {
     const auto s = static_cast<uint64_t>(start.integer()), d = static_cast<uint64_t>(step.integer());
     generate<T>(out, [=](int64_t i) {
       const auto v = static_cast<int64_t>(s + d * static_cast<uint64_t>(i));
-      if constexpr (std::is_integral_v<T>) return static_cast<T>(v);
-      else return rounded<T>(static_cast<double>(v));
+      if constexpr (std::is_integral_v<T>)
+        return static_cast<T>(v);
+      else
+        return rounded<T>(static_cast<double>(v));
     });
   } else {
     const double s = start.real(), d = step.real();
@@ -105,7 +111,8 @@ void linspace_cpu(const Tensor& out, const Scalar& start, const Scalar& end) {
     const double a = start.real(), b = end.real();
     const double step = n > 1 ? (b - a) / static_cast<double>(n - 1) : 0;
     generate<T>(out, [=](int64_t i) {
-      return rounded<T>(i < half || n == 1 ? a + step * static_cast<double>(i) : b - step * static_cast<double>(n - 1 - i));
+      return rounded<T>(i < half || n == 1 ? a + step * static_cast<double>(i)
+                                           : b - step * static_cast<double>(n - 1 - i));
     });
   }
 }

@@ -22,7 +22,9 @@ inline constexpr bool is_pair_v = false;
 template <class A, class B>
 inline constexpr bool is_pair_v<Pair<A, B>> = true;
 template <class F>
-concept ScalarBody = requires { &F::operator(); };
+concept ScalarBody = requires {
+  &F::operator();
+};
 
 }  // namespace tenon::cpu
 #endif
@@ -67,7 +69,6 @@ void run_scalar_pair(const F& f, R* first, S* second, int64_t n, const A*... in)
   }
 }
 
-
 // The body of a scalar lambda F with result R and arguments A.
 template <class F, class R, class... A>
 struct ScalarLoop {
@@ -77,8 +78,8 @@ struct ScalarLoop {
   template <std::size_t... I>
   static void step(const F& f, char* const* data, int64_t n, std::index_sequence<I...>) {
     if constexpr (is_pair_v<R>)
-      run_scalar_pair(f, reinterpret_cast<decltype(R::first)*>(data[0]), reinterpret_cast<decltype(R::second)*>(data[1]),
-                      n, reinterpret_cast<const A*>(data[2 + I])...);
+      run_scalar_pair(f, reinterpret_cast<decltype(R::first)*>(data[0]),
+                      reinterpret_cast<decltype(R::second)*>(data[1]), n, reinterpret_cast<const A*>(data[2 + I])...);
     else
       run_scalar(f, reinterpret_cast<R*>(data[0]), reinterpret_cast<const A*>(data[1 + I])..., n);
   }
@@ -97,7 +98,7 @@ void elementwise_as(const LoopPlan& plan, const F& f, int64_t grain, R (F::*)(A.
 
 /// Runs the scalar lambda f over the plan's elements. `grain`: elements below which one thread does it all.
 template <class F>
-  requires ScalarBody<F>
+requires ScalarBody<F>
 void elementwise(const LoopPlan& plan, const F& f, int64_t grain = kGrain) {
   elementwise_as(plan, f, grain, &F::operator());
 }
@@ -129,8 +130,9 @@ void run_vector_body(const void* body, char* const* data, int64_t n) {
   if constexpr (kInputs == 2)
     hn::BlendedStore(f(d, hn::MaskedLoad(rest, d, a + i), hn::MaskedLoad(rest, d, b + i)), rest, d, out + i);
   if constexpr (kInputs == 3)
-    hn::BlendedStore(f(d, hn::MaskedLoad(rest, d, a + i), hn::MaskedLoad(rest, d, b + i), hn::MaskedLoad(rest, d, c + i)),
-                     rest, d, out + i);
+    hn::BlendedStore(
+        f(d, hn::MaskedLoad(rest, d, a + i), hn::MaskedLoad(rest, d, b + i), hn::MaskedLoad(rest, d, c + i)), rest, d,
+        out + i);
 }
 
 /// Runs f(d, v...), a lambda of Highway vectors, over the plan's elements. T: float or double, or a 16-bit float, which

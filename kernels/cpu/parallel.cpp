@@ -31,7 +31,7 @@
 namespace tenon {
 namespace {
 
-constexpr int kSlots = 32;         // calls at once that share the workers; further ones run inline
+constexpr int kSlots = 32;  // calls at once that share the workers; further ones run inline
 constexpr int kMaxThreads = 1024;
 constexpr int64_t kMaxChunks = 0xffff;
 constexpr auto kSpin = std::chrono::microseconds(20);
@@ -164,7 +164,8 @@ std::atomic<Pool*> current_pool{nullptr};
 // exist, so the child forgets the pool and starts over.
 Pool& pool() {
   Pool* p = current_pool.load(std::memory_order_acquire);
-  if (p) [[likely]] return *p;
+  if (p) [[likely]]
+    return *p;
   static const int registered = pthread_atfork(nullptr, nullptr, [] { current_pool.store(nullptr); });
   static_cast<void>(registered);
   Pool* fresh = new Pool;
@@ -192,7 +193,8 @@ void run_inline(int64_t first, int64_t chunks, Body body, void* context) {
 
 int num_threads() {
   const int limit = thread_limit.load(std::memory_order_relaxed);
-  if (limit > 0) [[likely]] return limit;
+  if (limit > 0) [[likely]]
+    return limit;
   int none = 0;
   thread_limit.compare_exchange_strong(none, default_threads());
   return thread_limit.load();
@@ -225,11 +227,13 @@ void run_chunks(int64_t chunks, Body body, void* context) {
       void* context;
       int64_t chunks, size;
     } group{body, context, chunks, (chunks + kMaxChunks - 1) / kMaxChunks};
-    return run_chunks((chunks + group.size - 1) / group.size, [](void* p, int64_t i) {
-      const Group& g = *static_cast<Group*>(p);
-      const int64_t end = (i + 1) * g.size;
-      run_inline(i * g.size, end < g.chunks ? end : g.chunks, g.body, g.context);
-    }, &group);
+    return run_chunks((chunks + group.size - 1) / group.size,
+                      [](void* p, int64_t i) {
+                        const Group& g = *static_cast<Group*>(p);
+                        const int64_t end = (i + 1) * g.size;
+                        run_inline(i * g.size, end < g.chunks ? end : g.chunks, g.body, g.context);
+                      },
+                      &group);
   }
 
   Pool& p = pool();

@@ -42,11 +42,13 @@ void parallel_for(int64_t begin, int64_t end, int64_t grain, F&& f) {
     std::remove_reference_t<F>& f;
     int64_t begin, end, size;
   } context{f, begin, end, size};
-  detail::run_chunks((count + size - 1) / size, [](void* p, int64_t chunk) {
-    const Context& c = *static_cast<Context*>(p);
-    const int64_t b = c.begin + chunk * c.size;
-    c.f(b, b + c.size < c.end ? b + c.size : c.end);
-  }, &context);
+  detail::run_chunks((count + size - 1) / size,
+                     [](void* p, int64_t chunk) {
+                       const Context& c = *static_cast<Context*>(p);
+                       const int64_t b = c.begin + chunk * c.size;
+                       c.f(b, b + c.size < c.end ? b + c.size : c.end);
+                     },
+                     &context);
 }
 
 }  // namespace tenon

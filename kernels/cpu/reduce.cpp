@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums, means, variances and truth (ops/reduce.h); extremes are in extreme.cpp. float64, float32 and the 16-bit floats once per SIMD target, the rest once.
+// Sums, means, variances and truth (ops/reduce.h); extremes are in extreme.cpp. float64, float32 and the 16-bit floats
+// once per SIMD target, the rest once.
 #include <tenon/kernels/cpu/run_plan.h>
 #include <tenon/kernels/cpu/run_reduce.h>
 #include <tenon/ops/reduce.h>
@@ -51,7 +52,9 @@ TENON_REGISTER_KERNEL(op::mean, cpu, Complexes, target::mean_cpu);
 // Complex variance: of the real and of the imaginary parts, added.
 template <class R>
 struct ComplexVariance {
-  struct Acc { double re, im, sum, count; };
+  struct Acc {
+    double re, im, sum, count;
+  };
   using In = complex<R>;
   static void init(const void*, void* acc, int64_t n) {
     for (int64_t i = 0; i < n; ++i) static_cast<Acc*>(acc)[i] = {0, 0, 0, 0};
@@ -66,7 +69,8 @@ struct ComplexVariance {
   static void run(const void*, void* acc, const void* x, int64_t n, int64_t) {
     for (int64_t i = 0; i < n; ++i) step(*static_cast<Acc*>(acc), static_cast<const In*>(x)[i]);
   }
-  static void columns(const void*, void* acc, const void* x, int64_t columns, int64_t rows, int64_t row_stride, int64_t) {
+  static void columns(const void*, void* acc, const void* x, int64_t columns, int64_t rows, int64_t row_stride,
+                      int64_t) {
     for (int64_t r = 0; r < rows; ++r)
       for (int64_t j = 0; j < columns; ++j)
         step(static_cast<Acc*>(acc)[j], reinterpret_cast<const In*>(static_cast<const char*>(x) + r * row_stride)[j]);

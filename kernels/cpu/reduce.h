@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bodies of reductions: what simple ones share, sums in float64, variance (extremes are in extreme.h). Read once per SIMD target
-// (targets.h first), because their loops are what the compiler vectorises: accumulators stand in `kLanes` independent
+// Bodies of reductions: what simple ones share, sums in float64, variance (extremes are in extreme.h). Read once per
+// SIMD target (targets.h first), because their loops are what the compiler vectorises: accumulators stand in `kLanes` independent
 // lanes, so that no order of floating-point operations has to be changed for it.
 #include <tenon/kernels/cpu/run_reduce.h>
 
@@ -16,7 +16,7 @@ namespace tenon::cpu::HWY_NAMESPACE {
 
 inline constexpr int kLanes = 16;
 
-/// The table of functions of a body B whose accumulator is one Acc: B has identity(), step(acc, x), combine(acc, later).
+/// The functions of a body B whose accumulator is one Acc: B has identity(), step(acc, x), combine(acc, later).
 /// Store: writes one accumulator to T* outputs.
 template <class B, class In, class Acc>
 struct SimpleBody {
@@ -42,13 +42,15 @@ struct SimpleBody {
       total = B::combine(total, lane[0]);
     }
   }
-  static void columns(const void*, void* acc, const void* x, int64_t columns, int64_t rows, int64_t row_stride, int64_t) {
+  static void columns(const void*, void* acc, const void* x, int64_t columns, int64_t rows, int64_t row_stride,
+                      int64_t) {
     Acc* a = static_cast<Acc*>(acc);
     const char* p = static_cast<const char*>(x);
     int64_t r = 0;
     for (; r + 4 <= rows; r += 4, p += 4 * row_stride) {  // four rows per visit of the accumulators
       const In *x0 = reinterpret_cast<const In*>(p), *x1 = reinterpret_cast<const In*>(p + row_stride),
-               *x2 = reinterpret_cast<const In*>(p + 2 * row_stride), *x3 = reinterpret_cast<const In*>(p + 3 * row_stride);
+               *x2 = reinterpret_cast<const In*>(p + 2 * row_stride),
+               *x3 = reinterpret_cast<const In*>(p + 3 * row_stride);
 #pragma GCC ivdep
       for (int64_t j = 0; j < columns; ++j) a[j] = B::step(B::step(B::step(B::step(a[j], x0[j]), x1[j]), x2[j]), x3[j]);
     }
@@ -74,23 +76,41 @@ void store_values(char* out, int64_t stride, int64_t n, F&& value) {
 /// Runs the body B over the plan; T is the dtype stored.
 template <class B, class In, class T>
 void reduce(const ReducePlan& plan, const void* f, int64_t accumulator_bytes) {
-  run_reduce(plan, {f, dtype_of<In>(), accumulator_bytes, &B::init, &B::run, &B::columns, &B::merge, &B::template store<T>});
+  const bool folds = accumulator_bytes <= 16 && requires { &B::step; };
+  run_reduce(plan, {f, dtype_of<In>(), accumulator_bytes, folds, &B::init, &B::run, &B::columns, &B::merge,
+                    &B::template store<T>});
 }
 
 // --- sums ----------------------------------------------------------------------------------------------------
 template <class In>
-struct SumOf { using type = int64_t; };  // integers and bool
-template <> struct SumOf<float> { using type = double; };
-template <> struct SumOf<double> { using type = double; };
-template <> struct SumOf<complex<float>> { using type = complex<double>; };
-template <> struct SumOf<complex<double>> { using type = complex<double>; };
+struct SumOf {
+  using type = int64_t;
+};  // integers and bool
+template <>
+struct SumOf<float> {
+  using type = double;
+};
+template <>
+struct SumOf<double> {
+  using type = double;
+};
+template <>
+struct SumOf<complex<float>> {
+  using type = complex<double>;
+};
+template <>
+struct SumOf<complex<double>> {
+  using type = complex<double>;
+};
 
 template <class In, class Acc = typename SumOf<In>::type>
 struct SumBody : SimpleBody<SumBody<In>, In, Acc> {
   static Acc identity() { return Acc(0); }
   static Acc combine(Acc a, Acc b) {
-    if constexpr (std::is_integral_v<Acc>) return static_cast<Acc>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-    else return a + b;
+    if constexpr (std::is_integral_v<Acc>)
+      return static_cast<Acc>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+    else
+      return a + b;
   }
   static Acc step(Acc a, In x) { return combine(a, static_cast<Acc>(x)); }
   static void run(const void* f, void* acc, const void* x, int64_t n, int64_t position) {
@@ -124,8 +144,8 @@ struct SumBody : SimpleBody<SumBody<In>, In, Acc> {
 };
 
 // --- variance ------------------------------------------------------------------------------------------------
-/// Mean and sum of squared distances in float64 (Welford 1962; merging: Chan, Golub and LeVeque 1979). Accumulators: n means,
-/// n sums, n counts.
+/// Mean and sum of squared distances in float64 (Welford 1962; merging: Chan, Golub and LeVeque 1979).
+/// Accumulators: n means, n sums, n counts.
 template <class In>
 struct VarianceBody {
   static constexpr int64_t kBytes = 24;
@@ -167,7 +187,8 @@ struct VarianceBody {
       add(a[0], a[1], a[2], mean, squares(in + b, m, mean), count);
     }
   }
-  static void columns(const void*, void* acc, const void* x, int64_t columns, int64_t rows, int64_t row_stride, int64_t) {
+  static void columns(const void*, void* acc, const void* x, int64_t columns, int64_t rows, int64_t row_stride,
+                      int64_t) {
     double *mean = static_cast<double*>(acc), *sum = mean + columns, *count = sum + columns;
     const char* p = static_cast<const char*>(x);
     const double before = count[0];  // the same for all columns

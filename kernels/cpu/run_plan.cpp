@@ -2,8 +2,8 @@
 // The driver behind elementwise().
 //
 // Note [Blocks]. A body sees dense arrays of its own types. An operand that already is one is passed as it lies.
-// Any other (broadcast along the inner dimension, a number, strided, or a 16-bit or 8-bit float) goes through a block of
-// a few KiB that stays in the first-level cache, filled before the body runs and, for an output, stored after it.
+// Any other (broadcast along the inner dimension, a number, strided, or a 16-bit or 8-bit float) goes through a block
+// of 2 KiB that stays in the first-level cache, filled before the body runs and, for an output, stored after it.
 // Note [Three walks]. Rows: the inner dimension in pieces, the usual case. Tiles: an input that is dense along the
 // second dimension instead of the first (a transposed one) is fetched in tiles of many rows, so that the cache
 // lines read are used whole. Short rows: many rows are gathered into one block, because a body call per row of three
@@ -22,21 +22,23 @@ constexpr int kTileOperands = 3;
 constexpr int64_t kShortRow = 32;
 constexpr int64_t kUnit = 256;  // elements; threads split at multiples, so that vectors stay aligned
 
-struct Width16 { uint64_t part[2]; };
+struct Width16 {
+  uint64_t part[2];
+};
 
 struct Layout {  // what is the same for all threads of one call
   const LoopPlan& plan;
   const RunBody& body;
-  int64_t block;                 // elements
+  int64_t block;  // elements
   int64_t tile_rows, tile_columns;
-  int64_t item[kOperands];       // bytes in the plan's array
-  int64_t own[kOperands];        // bytes in the body's array
+  int64_t item[kOperands];  // bytes in the plan's array
+  int64_t own[kOperands];   // bytes in the body's array
   bool converts[kOperands];
-  bool linear[kOperands];        // dense in the order of the plan
-  bool passes[kOperands];        // the inner dimension is what the body wants
+  bool linear[kOperands];  // dense in the order of the plan
+  bool passes[kOperands];  // the inner dimension is what the body wants
   bool all_pass;
   bool tiles;
-  bool streams;                  // see Note [Streaming]
+  bool streams;  // see Note [Streaming]
 
   Layout(const LoopPlan& p, const RunBody& b) : plan(p), body(b) {
     int64_t widest = 1;
@@ -47,12 +49,13 @@ struct Layout {  // what is the same for all threads of one call
       own[i] = item_size(b.dtype[i]);
       widest = own[i] > widest ? own[i] : widest;
       converts[i] = p.dtype[i] != b.dtype[i];
-      TENON_CHECK(!converts[i] || ((is_half(p.dtype[i]) || is_float8(p.dtype[i])) && b.dtype[i] == kFloat32), DtypeError,
-                  "elementwise: operand ", i, ": expected ", b.dtype[i], ", got ", p.dtype[i]);
+      TENON_CHECK(!converts[i] || ((is_half(p.dtype[i]) || is_float8(p.dtype[i])) && b.dtype[i] == kFloat32),
+                  DtypeError, "elementwise: operand ", i, ": expected ", b.dtype[i], ", got ", p.dtype[i]);
       passes[i] = !converts[i] && p.strides[i][0] == item[i];
       all_pass = all_pass && passes[i];
       linear[i] = true;
-      for (int64_t d = 0, step = item[i]; d < p.ndim; step *= p.shape[d++]) linear[i] = linear[i] && p.strides[i][d] == step;
+      for (int64_t d = 0, step = item[i]; d < p.ndim; step *= p.shape[d++])
+        linear[i] = linear[i] && p.strides[i][d] == step;
       tiles = tiles || (p.ndim >= 2 && transposed(i));
     }
     streams = p.numel * item[0] >= kStreamBytes;
@@ -63,8 +66,8 @@ struct Layout {  // what is the same for all threads of one call
     tiles = tiles && p.shape[0] >= kShortRow && p.shape[1] >= 8;
   }
   bool transposed(int i) const {
-    return i >= plan.outputs && !converts[i] && plan.strides[i][1] == item[i] &&
-           plan.strides[i][0] != item[i] && plan.strides[i][0] != 0;
+    return i >= plan.outputs && !converts[i] && plan.strides[i][1] == item[i] && plan.strides[i][0] != item[i] &&
+           plan.strides[i][0] != 0;
   }
 };
 
@@ -124,8 +127,8 @@ class Walker {
       int tiles = 0;
       for (int i = p_.outputs; i < p_.operands && tiles < kTileOperands; ++i) {
         if (!l_.transposed(i)) continue;
-        move_transposed(tile_[tiles], n * l_.item[i], plane[i] + r * l_.item[i] + first * p_.strides[i][0], p_.strides[i][0],
-                        l_.item[i], rows, n);
+        move_transposed(tile_[tiles], n * l_.item[i], plane[i] + r * l_.item[i] + first * p_.strides[i][0],
+                        p_.strides[i][0], l_.item[i], rows, n);
         tile_of[i] = tile_[tiles++];
       }
       for (int64_t k = 0; k < rows; ++k) {
@@ -173,11 +176,16 @@ class Walker {
   template <bool kToOperand>
   void spread(int i, char* dense, int64_t begin, int64_t n) {
     switch (l_.item[i]) {
-      case 1: return spread_as<kToOperand, uint8_t>(i, dense, begin, n);
-      case 2: return spread_as<kToOperand, uint16_t>(i, dense, begin, n);
-      case 4: return spread_as<kToOperand, uint32_t>(i, dense, begin, n);
-      case 8: return spread_as<kToOperand, uint64_t>(i, dense, begin, n);
-      default: return spread_as<kToOperand, Width16>(i, dense, begin, n);
+      case 1:
+        return spread_as<kToOperand, uint8_t>(i, dense, begin, n);
+      case 2:
+        return spread_as<kToOperand, uint16_t>(i, dense, begin, n);
+      case 4:
+        return spread_as<kToOperand, uint32_t>(i, dense, begin, n);
+      case 8:
+        return spread_as<kToOperand, uint64_t>(i, dense, begin, n);
+      default:
+        return spread_as<kToOperand, Width16>(i, dense, begin, n);
     }
   }
   template <bool kToOperand, class T>
@@ -259,7 +267,8 @@ class Walker {
       float_to_small(dense, p_.dtype[i], reinterpret_cast<const float*>(block_[i]), n);
       if (dense == target) return;
     }
-    unit && l_.streams ? stream_bytes(target, dense, n * l_.item[i]) : move_strided(target, stride, dense, l_.item[i], l_.item[i], n);
+    unit&& l_.streams ? stream_bytes(target, dense, n * l_.item[i])
+                      : move_strided(target, stride, dense, l_.item[i], l_.item[i], n);
   }
 
   const Layout& l_;
@@ -273,10 +282,31 @@ class Walker {
   alignas(64) char narrow_[kOperands][kBlockBytes / 2];  // small floats on their way
 };
 
+// Small dense arrays beside a few numbers, without the apparatus; false when the plan is something else.
+bool run_small(const LoopPlan& plan, const RunBody& body) {
+  constexpr int64_t kBytes = 2048;
+  constexpr int kRepeated = 3;
+  if (plan.ndim > 1 || !plan.contiguous || plan.numel > kBytes / 16) return false;
+  alignas(64) char repeated[kRepeated][kBytes];
+  char* data[kOperands];
+  int count = 0;
+  for (int i = 0; i < plan.operands; ++i) {
+    data[i] = plan.data[i];
+    if (plan.dtype[i] != body.dtype[i]) return false;
+    if (i < plan.outputs || plan.strides[i][0] != 0) continue;
+    if (count == kRepeated) return false;
+    data[i] = repeated[count++];
+    const int64_t size = item_size(plan.dtype[i]);
+    move_strided(data[i], size, plan.data[i], 0, size, plan.numel);
+  }
+  body.run(body.f, data, plan.numel);
+  return true;
+}
+
 }  // namespace
 
 void run_plan(const LoopPlan& plan, const RunBody& body) {
-  if (plan.numel == 0) return;
+  if (plan.numel == 0 || run_small(plan, body)) return;
   const Layout layout(plan, body);
   const int64_t units = (plan.numel + kUnit - 1) / kUnit;
   const auto split = [&](auto walk) {

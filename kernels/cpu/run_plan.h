@@ -14,11 +14,25 @@ inline constexpr int64_t kGrain = 32768;
 
 /// float for the types that are stored in 16 or 8 bits and computed in float32; T itself otherwise.
 template <class T>
-struct ComputeType { using type = T; };
-template <> struct ComputeType<float16> { using type = float; };
-template <> struct ComputeType<bfloat16> { using type = float; };
-template <> struct ComputeType<float8_e4m3fn> { using type = float; };
-template <> struct ComputeType<float8_e5m2> { using type = float; };
+struct ComputeType {
+  using type = T;
+};
+template <>
+struct ComputeType<float16> {
+  using type = float;
+};
+template <>
+struct ComputeType<bfloat16> {
+  using type = float;
+};
+template <>
+struct ComputeType<float8_e4m3fn> {
+  using type = float;
+};
+template <>
+struct ComputeType<float8_e5m2> {
+  using type = float;
+};
 template <class T>
 using compute_t = typename ComputeType<T>::type;
 
@@ -31,7 +45,7 @@ struct RunBody {
   int64_t grain;
 };
 
-/// The plan's dtypes must equal the body's, or be 16- or 8-bit floats where the body's is float32 (DtypeError otherwise).
+/// The plan's dtypes must equal the body's, or be 16- or 8-bit floats where the body's is float32 (else DtypeError).
 TENON_API void run_plan(const LoopPlan& plan, const RunBody& body);
 
 /// Whether the plan's arrays are already what the body wants, and few enough for one thread.

@@ -55,7 +55,7 @@ struct Cursor {
 };
 
 struct FreeAligned {
-  void operator()(char* p) const { ::operator delete(p, std::align_val_t{64}); }
+  void operator()(char* p) const { ::operator delete (p, std::align_val_t{64}); }
 };
 
 class Reducer {
@@ -85,7 +85,7 @@ class Reducer {
   }
   static std::unique_ptr<char, FreeAligned> room(int64_t bytes) {
     return std::unique_ptr<char, FreeAligned>(
-        static_cast<char*>(::operator new(static_cast<std::size_t>(bytes), std::align_val_t{64})));
+        static_cast<char*>(::operator new (static_cast<std::size_t>(bytes), std::align_val_t{64})));
   }
   Cursor kept_at(int64_t i) const { return Cursor(p_.input, p_.kept_ndim, p_.kept_shape, p_.kept_strides, i); }
 
@@ -97,7 +97,8 @@ class Reducer {
       out[k] = p_.output[k];
       step[k] = p_.kept_ndim ? p_.output_strides[k][0] : 0;
       int64_t rest = first;
-      for (int d = 0; d < p_.kept_ndim; rest /= p_.kept_shape[d++]) out[k] += rest % p_.kept_shape[d] * p_.output_strides[k][d];
+      for (int d = 0; d < p_.kept_ndim; rest /= p_.kept_shape[d++])
+        out[k] += rest % p_.kept_shape[d] * p_.output_strides[k][d];
     }
     b_.store(b_.f, acc, n, out, step);
   }
@@ -181,7 +182,9 @@ class Reducer {
     const int64_t elements = tile * (c.size > 0 ? c.size : 1);
     const auto memory = c.count > 1 ? room(outer * tiles * c.count * room_of) : nullptr;
     const auto first_of = [&](int64_t unit) { return unit / tiles * width + unit % tiles * tile; };
-    const auto width_of = [&](int64_t unit) { return width - unit % tiles * tile < tile ? width - unit % tiles * tile : tile; };
+    const auto width_of = [&](int64_t unit) {
+      return width - unit % tiles * tile < tile ? width - unit % tiles * tile : tile;
+    };
     parallel_for(0, outer * tiles * c.count, kSerial / elements + 1, [&](int64_t b, int64_t e) {
       const auto local = c.count > 1 ? nullptr : room(room_of);
       for (int64_t u = b; u < e; ++u) {
@@ -212,7 +215,7 @@ class Reducer {
     while (first < last) {
       int64_t rows = c.left() < last - first ? c.left() : last - first;
       if (!converts_ && step == item_) {
-        b_.columns(b_.f, acc, c.at, n, rows, c.stride(), first);
+        direct_columns(acc, c.at, n, rows, c.stride(), first);
       } else {
         const int64_t fit = kTile / n;
         rows = rows < fit ? rows : fit;
@@ -230,6 +233,23 @@ class Reducer {
       c.advance(rows);
       first += rows;
     }
+  }
+
+  // Few columns whose rows follow one another are folded: several rows side by side make one wide row.
+  void direct_columns(void* acc, const char* x, int64_t n, int64_t rows, int64_t stride, int64_t position) const {
+    constexpr int64_t kWide = 64;
+    const int64_t fold = b_.folds && stride == n * item_ ? kWide / n : 1;
+    if (fold > 1 && rows >= 8 * fold) {
+      alignas(64) char wide[kWide * 16];
+      const int64_t whole = rows / fold * fold;
+      b_.init(b_.f, wide, fold * n);
+      b_.columns(b_.f, wide, x, fold * n, rows / fold, fold * stride, position);
+      for (int64_t k = 0; k < fold; ++k) b_.merge(b_.f, acc, wide + k * n * b_.accumulator_bytes, n);
+      x += whole * stride;
+      rows -= whole;
+      position += whole;
+    }
+    if (rows > 0) b_.columns(b_.f, acc, x, n, rows, stride, position);
   }
 
   const ReducePlan& p_;

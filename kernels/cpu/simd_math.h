@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// float32 functions on Highway vectors: exp, log, tanh, sigmoid, the normal distribution's functions. At most 2 ULP from
-// the exact result where the target has fused multiply-add, with the limits of the C library at infinities, NaN,
+// float32 functions on Highway vectors: exp, log, tanh, sigmoid, the normal distribution's functions. At most 2 ULP
+// from the exact result where the target has fused multiply-add, with the limits of the C library at infinities, NaN,
 // overflow and subnormal numbers. The scalar target uses the C library. Read once per SIMD target, after targets.h.
 //
 // The polynomials interpolate at Chebyshev nodes; the range reductions are Cody and Waite's (1980).
@@ -19,18 +19,33 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 #if HWY_TARGET == HWY_SCALAR
 
-template <class D, class V> HWY_INLINE V exp(D d, V x) { return hn::Set(d, std::exp(hn::GetLane(x))); }
-template <class D, class V> HWY_INLINE V exp_bounded(D d, V x) { return exp(d, x); }
-template <class D, class V> HWY_INLINE V at_least(D, float, V x) { return x; }
-template <class D, class V> HWY_INLINE V log(D d, V x) { return hn::Set(d, std::log(hn::GetLane(x))); }
+template <class D, class V>
+HWY_INLINE V exp(D d, V x) {
+  return hn::Set(d, std::exp(hn::GetLane(x)));
+}
+template <class D, class V>
+HWY_INLINE V exp_bounded(D d, V x) {
+  return exp(d, x);
+}
+template <class D, class V>
+HWY_INLINE V at_least(D, float, V x) {
+  return x;
+}
+template <class D, class V>
+HWY_INLINE V log(D d, V x) {
+  return hn::Set(d, std::log(hn::GetLane(x)));
+}
 // In double where float's own functions lose more than 2 ULP.
-template <class D, class V> HWY_INLINE V tanh(D d, V x) {
+template <class D, class V>
+HWY_INLINE V tanh(D d, V x) {
   return hn::Set(d, static_cast<float>(std::tanh(static_cast<double>(hn::GetLane(x)))));
 }
-template <class D, class V> HWY_INLINE V normal_cdf(D d, V x) {
+template <class D, class V>
+HWY_INLINE V normal_cdf(D d, V x) {
   return hn::Set(d, static_cast<float>(0.5 * std::erfc(hn::GetLane(x) * -0.70710678118654752)));
 }
-template <class D, class V> HWY_INLINE V normal_exp(D d, V x) {
+template <class D, class V>
+HWY_INLINE V normal_exp(D d, V x) {
   const double v = hn::GetLane(x);
   return hn::Set(d, static_cast<float>(std::exp(-0.5 * v * v)));
 }
@@ -59,9 +74,13 @@ HWY_INLINE V reduced_expm1(D d, V x, V& n) {
 /// x 2^n for whole n in [-252, 254] (power_of_two: [-126, 127]).
 #if HWY_TARGET == HWY_AVX3
 template <class D, class V>
-HWY_INLINE V scale(D, V x, V n) { return V{_mm512_scalef_ps(x.raw, n.raw)}; }
+HWY_INLINE V scale(D, V x, V n) {
+  return V{_mm512_scalef_ps(x.raw, n.raw)};
+}
 template <class D, class V>
-HWY_INLINE V power_of_two(D d, V n) { return scale(d, hn::Set(d, 1.f), n); }
+HWY_INLINE V power_of_two(D d, V n) {
+  return scale(d, hn::Set(d, 1.f), n);
+}
 #else
 template <class D, class V>
 HWY_INLINE V power_of_two(D d, V n) {
@@ -86,9 +105,13 @@ HWY_INLINE V exp_bounded(D d, V x) {
 }
 /// The bounds keep NaN: with one, Min and Max give their second operand.
 template <class D, class V>
-HWY_INLINE V at_least(D d, float low, V x) { return hn::Max(hn::Set(d, low), x); }
+HWY_INLINE V at_least(D d, float low, V x) {
+  return hn::Max(hn::Set(d, low), x);
+}
 template <class D, class V>
-HWY_INLINE V exp(D d, V x) { return exp_bounded(d, hn::Min(hn::Set(d, 89.f), at_least(d, -104.f, x))); }
+HWY_INLINE V exp(D d, V x) {
+  return exp_bounded(d, hn::Min(hn::Set(d, 89.f), at_least(d, -104.f, x)));
+}
 
 template <class D, class V>
 HWY_INLINE V log(D d, V x) {
@@ -149,8 +172,8 @@ HWY_INLINE V normal_cdf(D d, V x) {
   const V bottom = hn::Add(t, two), scale = hn::MulAdd(two, t, one);
   const V inverse = hn::Div(one, hn::Mul(bottom, scale));  // one division for both quotients
   const V u = hn::Mul(hn::Mul(hn::Sub(t, two), inverse), scale);
-  const V p = polynomial(d, u, 1.27697837f, -0.0927639604f, -0.166030437f, 0.164055198f, -0.0542138778f, -0.00806206837f,
-                         0.00866199844f, 0.00132876774f, -0.0012606344f, -0.00042251547f);
+  const V p = polynomial(d, u, 1.27697837f, -0.0927639604f, -0.166030437f, 0.164055198f, -0.0542138778f,
+                         -0.00806206837f, 0.00866199844f, 0.00132876774f, -0.0012606344f, -0.00042251547f);
   const V tail = hn::Mul(hn::Mul(hn::Mul(p, bottom), hn::Mul(inverse, hn::Set(d, 0.5f))), normal_exp_bounded(d, a));
   return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), tail, hn::Sub(one, tail));
 }
@@ -170,9 +193,13 @@ HWY_INLINE V gelu_inner(D d, V x) {
   return hn::Mul(x, hn::MulAdd(hn::Mul(x, x), hn::Set(d, 0.0713548162726f), hn::Set(d, 1.5957691216f)));
 }
 template <class D, class V>
-HWY_INLINE V gelu(D d, V x) { return hn::Mul(x, normal_cdf(d, x)); }
+HWY_INLINE V gelu(D d, V x) {
+  return hn::Mul(x, normal_cdf(d, x));
+}
 template <class D, class V>
-HWY_INLINE V gelu_tanh(D d, V x) { return hn::Mul(x, sigmoid(d, gelu_inner(d, x))); }
+HWY_INLINE V gelu_tanh(D d, V x) {
+  return hn::Mul(x, sigmoid(d, gelu_inner(d, x)));
+}
 /// Phi(x) + x phi(x).
 template <class D, class V>
 HWY_INLINE V gelu_slope(D d, V x) {

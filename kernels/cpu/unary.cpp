@@ -20,28 +20,35 @@ namespace tenon::cpu::HWY_NAMESPACE {
 constexpr int64_t kMathGrain = 4096;  // elements of a function of some 20 instructions worth a second thread
 
 // x as a vector of float or double.
-#define TENON_VECTOR_UNARY(name, expression)                                       \
-  struct name##_body {                                                             \
-    template <class D, class V>                                                    \
-    HWY_INLINE V operator()([[maybe_unused]] D d, V x) const { return expression; } \
-  };                                                                               \
-  template <class T>                                                               \
-  void name##_cpu(const LoopPlan& plan) { elementwise<T>(plan, name##_body()); }   \
+#define TENON_VECTOR_UNARY(name, expression)                   \
+  struct name##_body {                                         \
+    template <class D, class V>                                \
+    HWY_INLINE V operator()([[maybe_unused]] D d, V x) const { \
+      return expression;                                       \
+    }                                                          \
+  };                                                           \
+  template <class T>                                           \
+  void name##_cpu(const LoopPlan& plan) {                      \
+    elementwise<T>(plan, name##_body());                       \
+  }                                                            \
   TENON_REGISTER_SIMD_KERNEL(op::name, FloatsAndHalves, name##_cpu);
 
 // float32: x as a vector; float64: x as a double.
-#define TENON_MATH_UNARY(name, vector_expression, double_expression)                          \
-  struct name##_body {                                                                        \
-    template <class D, class V>                                                               \
-    HWY_INLINE V operator()(D d, V x) const { return vector_expression; }                     \
-  };                                                                                          \
-  template <class T>                                                                          \
-  void name##_cpu(const LoopPlan& plan) {                                                     \
-    if constexpr (std::is_same_v<T, double>)                                                  \
-      elementwise(plan, [](double x) { return double_expression; }, kMathGrain);              \
-    else                                                                                      \
-      elementwise<float>(plan, name##_body(), kMathGrain);                                    \
-  }                                                                                           \
+#define TENON_MATH_UNARY(name, vector_expression, double_expression)     \
+  struct name##_body {                                                   \
+    template <class D, class V>                                          \
+    HWY_INLINE V operator()(D d, V x) const {                            \
+      return vector_expression;                                          \
+    }                                                                    \
+  };                                                                     \
+  template <class T>                                                     \
+  void name##_cpu(const LoopPlan& plan) {                                \
+    if constexpr (std::is_same_v<T, double>)                             \
+      elementwise(                                                       \
+          plan, [](double x) { return double_expression; }, kMathGrain); \
+    else                                                                 \
+      elementwise<float>(plan, name##_body(), kMathGrain);               \
+  }                                                                      \
   TENON_REGISTER_SIMD_KERNEL(op::name, FloatsAndHalves, name##_cpu);
 
 TENON_VECTOR_UNARY(neg, hn::Neg(x))
@@ -62,29 +69,39 @@ TENON_MATH_UNARY(sigmoid, sigmoid(d, x), 1 / (1 + std::exp(-x)))
 // --- gelu ----------------------------------------------------------------------------------------------------
 struct GeluBody {
   template <class D, class V>
-  HWY_INLINE V operator()(D d, V x) const { return gelu(d, x); }
+  HWY_INLINE V operator()(D d, V x) const {
+    return gelu(d, x);
+  }
 };
 struct GeluTanhBody {
   template <class D, class V>
-  HWY_INLINE V operator()(D d, V x) const { return gelu_tanh(d, x); }
+  HWY_INLINE V operator()(D d, V x) const {
+    return gelu_tanh(d, x);
+  }
 };
 struct GeluBackwardBody {
   template <class D, class V>
-  HWY_INLINE V operator()(D d, V grad, V x) const { return hn::Mul(grad, gelu_slope(d, x)); }
+  HWY_INLINE V operator()(D d, V grad, V x) const {
+    return hn::Mul(grad, gelu_slope(d, x));
+  }
 };
 struct GeluTanhBackwardBody {
   template <class D, class V>
-  HWY_INLINE V operator()(D d, V grad, V x) const { return hn::Mul(grad, gelu_tanh_slope(d, x)); }
+  HWY_INLINE V operator()(D d, V grad, V x) const {
+    return hn::Mul(grad, gelu_tanh_slope(d, x));
+  }
 };
 
 template <class T>
 void gelu_cpu(const LoopPlan& plan, const bool& tanh_form) {
   if constexpr (std::is_same_v<T, double>) {
     if (tanh_form)
-      elementwise(plan, [](double x) { return x / (1 + std::exp(-x * (1.5957691216057307 + 0.07135481627260025 * x * x))); },
-                  kMathGrain);
+      elementwise(
+          plan, [](double x) { return x / (1 + std::exp(-x * (1.5957691216057307 + 0.07135481627260025 * x * x))); },
+          kMathGrain);
     else
-      elementwise(plan, [](double x) { return x * 0.5 * std::erfc(x * -0.70710678118654752); }, kMathGrain);
+      elementwise(
+          plan, [](double x) { return x * 0.5 * std::erfc(x * -0.70710678118654752); }, kMathGrain);
   } else {
     tanh_form ? elementwise<float>(plan, GeluTanhBody(), kMathGrain) : elementwise<float>(plan, GeluBody(), kMathGrain);
   }
@@ -95,14 +112,20 @@ template <class T>
 void gelu_backward_cpu(const LoopPlan& plan, const bool& tanh_form) {
   if constexpr (std::is_same_v<T, double>) {
     if (tanh_form)
-      elementwise(plan, [](double grad, double x) {
-        const double s = 1 / (1 + std::exp(-x * (1.5957691216057307 + 0.07135481627260025 * x * x)));
-        return grad * (s + x * s * (1 - s) * (1.5957691216057307 + 0.21406444881780076 * x * x));
-      }, kMathGrain);
+      elementwise(
+          plan,
+          [](double grad, double x) {
+            const double s = 1 / (1 + std::exp(-x * (1.5957691216057307 + 0.07135481627260025 * x * x)));
+            return grad * (s + x * s * (1 - s) * (1.5957691216057307 + 0.21406444881780076 * x * x));
+          },
+          kMathGrain);
     else
-      elementwise(plan, [](double grad, double x) {
-        return grad * (0.5 * std::erfc(x * -0.70710678118654752) + x * 0.3989422804014327 * std::exp(-0.5 * x * x));
-      }, kMathGrain);
+      elementwise(
+          plan,
+          [](double grad, double x) {
+            return grad * (0.5 * std::erfc(x * -0.70710678118654752) + x * 0.3989422804014327 * std::exp(-0.5 * x * x));
+          },
+          kMathGrain);
   } else {
     tanh_form ? elementwise<float>(plan, GeluTanhBackwardBody(), kMathGrain)
               : elementwise<float>(plan, GeluBackwardBody(), kMathGrain);
@@ -170,17 +193,18 @@ TENON_REGISTER_KERNEL(op::isnan, cpu, RealTypes, isnan_real);
 TENON_REGISTER_KERNEL(op::logical_not, cpu, AllTypes, logical_not_cpu);
 
 // --- complex -------------------------------------------------------------------------------------------------
-#define TENON_COMPLEX_UNARY(name, expression)                                      \
-  template <class T>                                                               \
-  void name##_complex(const LoopPlan& plan) {                                      \
-    elementwise(plan, [](T x) { return expression; }, 1024);                       \
-  }                                                                                \
+#define TENON_COMPLEX_UNARY(name, expression)        \
+  template <class T>                                 \
+  void name##_complex(const LoopPlan& plan) {        \
+    elementwise(                                     \
+        plan, [](T x) { return expression; }, 1024); \
+  }                                                  \
   TENON_REGISTER_KERNEL(op::name, cpu, Complexes, name##_complex);
 
 TENON_COMPLEX_UNARY(neg, -x)
 TENON_COMPLEX_UNARY(abs, std::hypot(x.re, x.im))
 TENON_COMPLEX_UNARY(sgn, complex_sgn(x))
-TENON_COMPLEX_UNARY(square, x * x)
+TENON_COMPLEX_UNARY(square, x* x)
 TENON_COMPLEX_UNARY(conj, conj(x))
 TENON_COMPLEX_UNARY(exp, complex_exp(x))
 TENON_COMPLEX_UNARY(log, complex_log(x))

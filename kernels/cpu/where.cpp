@@ -16,8 +16,9 @@ namespace tenon::cpu::HWY_NAMESPACE {
 template <class W>
 using OfWidth = std::conditional_t<
     sizeof(W) == 1, uint8_t,
-    std::conditional_t<sizeof(W) == 2, int16_t,
-                       std::conditional_t<sizeof(W) == 4, int32_t, std::conditional_t<sizeof(W) == 8, int64_t, complex<double>>>>>;
+    std::conditional_t<
+        sizeof(W) == 2, int16_t,
+        std::conditional_t<sizeof(W) == 4, int32_t, std::conditional_t<sizeof(W) == 8, int64_t, complex<double>>>>>;
 
 template <class W>
 void where_cpu(const LoopPlan& plan) {
@@ -46,11 +47,17 @@ void clamp_max_loop(const LoopPlan& plan) {
   elementwise(plan, [](C x, C high) { return x > high || high != high ? high : x; });
 }
 template <class T>
-void clamp_cpu(const LoopPlan& plan) { clamp_loop<compute_t<T>>(plan); }
+void clamp_cpu(const LoopPlan& plan) {
+  clamp_loop<compute_t<T>>(plan);
+}
 template <class T>
-void clamp_min_cpu(const LoopPlan& plan) { clamp_min_loop<compute_t<T>>(plan); }
+void clamp_min_cpu(const LoopPlan& plan) {
+  clamp_min_loop<compute_t<T>>(plan);
+}
 template <class T>
-void clamp_max_cpu(const LoopPlan& plan) { clamp_max_loop<compute_t<T>>(plan); }
+void clamp_max_cpu(const LoopPlan& plan) {
+  clamp_max_loop<compute_t<T>>(plan);
+}
 TENON_REGISTER_SIMD_KERNEL(op::clamp, FloatsAndHalves, clamp_cpu);
 TENON_REGISTER_SIMD_KERNEL(op::clamp_min, FloatsAndHalves, clamp_min_cpu);
 TENON_REGISTER_SIMD_KERNEL(op::clamp_max, FloatsAndHalves, clamp_max_cpu);
@@ -63,11 +70,17 @@ namespace tenon::cpu {
 namespace {
 using IntegersAndBool = Join<Integers, Bools>;
 template <class T>
-void clamp_integer(const LoopPlan& plan) { HWY_NAMESPACE::clamp_loop<T>(plan); }
+void clamp_integer(const LoopPlan& plan) {
+  HWY_NAMESPACE::clamp_loop<T>(plan);
+}
 template <class T>
-void clamp_min_integer(const LoopPlan& plan) { HWY_NAMESPACE::clamp_min_loop<T>(plan); }
+void clamp_min_integer(const LoopPlan& plan) {
+  HWY_NAMESPACE::clamp_min_loop<T>(plan);
+}
 template <class T>
-void clamp_max_integer(const LoopPlan& plan) { HWY_NAMESPACE::clamp_max_loop<T>(plan); }
+void clamp_max_integer(const LoopPlan& plan) {
+  HWY_NAMESPACE::clamp_max_loop<T>(plan);
+}
 TENON_REGISTER_KERNEL(op::clamp, cpu, IntegersAndBool, clamp_integer);
 TENON_REGISTER_KERNEL(op::clamp_min, cpu, IntegersAndBool, clamp_min_integer);
 TENON_REGISTER_KERNEL(op::clamp_max, cpu, IntegersAndBool, clamp_max_integer);

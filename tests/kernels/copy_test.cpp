@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// copy: every pair of dtypes against C++'s conversions, 16-bit floats over all their codes, strided and transposed layouts.
+// copy: every pair of dtypes against C++'s conversions, 16-bit floats over all their codes, layouts of all kinds.
 #include "tests/support/catch.h"
 
 #include <tenon/dispatch/make_tensor.h>
@@ -18,8 +18,10 @@ namespace {
 
 template <class T>
 complex<double> widen(T v) {
-  if constexpr (is_complex_v<T>) return {static_cast<double>(v.re), static_cast<double>(v.im)};
-  else return {static_cast<double>(v), 0};
+  if constexpr (is_complex_v<T>)
+    return {static_cast<double>(v.re), static_cast<double>(v.im)};
+  else
+    return {static_cast<double>(v), 0};
 }
 
 // What a copy to D has to give.
@@ -34,8 +36,10 @@ D expected(S v) {
   } else if constexpr (is_complex_v<S>) {
     return expected<D>(v.re);
   } else if constexpr (std::is_integral_v<D>) {
-    if constexpr (std::is_integral_v<S>) return static_cast<D>(v);
-    else return static_cast<D>(static_cast<int64_t>(static_cast<double>(v)));
+    if constexpr (std::is_integral_v<S>)
+      return static_cast<D>(v);
+    else
+      return static_cast<D>(static_cast<int64_t>(static_cast<double>(v)));
   } else if constexpr (std::is_same_v<D, double> || std::is_same_v<D, float>) {
     return static_cast<D>(v);
   } else {
@@ -55,10 +59,15 @@ TEST_CASE("copy converts every dtype to every other") {
     S* in = static_cast<S*>(source.data_ptr());
     for (int i = 0; i < 150; ++i) {
       const double v = i < 8 ? i - 3 : std::uniform_real_distribution<double>(-100, 100)(rng);
-      if constexpr (std::is_same_v<S, bool>) in[i] = i % 3 == 0;
-      else if constexpr (is_complex_v<S>) in[i] = S(static_cast<typename S::value_type>(v), static_cast<typename S::value_type>(i % 2));
-      else if constexpr (std::is_arithmetic_v<S>) in[i] = static_cast<S>(static_cast<int64_t>(v * (std::is_integral_v<S> ? 1 : 64)) / (std::is_integral_v<S> ? 1 : 64));
-      else in[i] = S(static_cast<float>(v));
+      if constexpr (std::is_same_v<S, bool>)
+        in[i] = i % 3 == 0;
+      else if constexpr (is_complex_v<S>)
+        in[i] = S(static_cast<typename S::value_type>(v), static_cast<typename S::value_type>(i % 2));
+      else if constexpr (std::is_arithmetic_v<S>)
+        in[i] = static_cast<S>(static_cast<int64_t>(v * (std::is_integral_v<S> ? 1 : 64)) /
+                               (std::is_integral_v<S> ? 1 : 64));
+      else
+        in[i] = S(static_cast<float>(v));
     }
     Everything::for_each([&](auto to_tag) {
       using D = typename decltype(to_tag)::type;
@@ -95,7 +104,8 @@ TEST_CASE("16-bit floats convert bit for bit as the scalar code does") {
     std::mt19937 rng(tenon::testing::seed());
     std::vector<float> values;
     for (uint32_t high = 0; high < 65536; ++high)
-      for (const uint32_t low : {0u, 1u, 0x0fffu, 0x1000u, 0x1001u, 0x7fffu, 0x8000u, 0x8001u, static_cast<uint32_t>(rng() & 0xffff)})
+      for (const uint32_t low :
+           {0u, 1u, 0x0fffu, 0x1000u, 0x1001u, 0x7fffu, 0x8000u, 0x8001u, static_cast<uint32_t>(rng() & 0xffff)})
         values.push_back(detail::bits_float(high << 16 | low));
     const Tensor narrow = from_blob(values.data(), IntArrayRef(static_cast<int64_t>(values.size())), kFloat32).to(t);
     const auto* got = static_cast<const uint16_t*>(narrow.data_ptr());
@@ -122,9 +132,11 @@ TEST_CASE("copies between layouts keep every element in its place") {
       int64_t wrong = 0;
       for (int64_t i = 0; i < x.numel(); ++i) {
         int64_t rest = i, offset = 0;
-        for (std::size_t d = sizes.size(); d-- > 0; rest /= view.sizes()[d]) offset += rest % view.sizes()[d] * view.strides()[d];
-        wrong += std::memcmp(static_cast<const char*>(copied.data_ptr()) + i * size, static_cast<const char*>(x.data_ptr()) + offset * size,
-                             static_cast<std::size_t>(size)) != 0;
+        for (std::size_t d = sizes.size(); d-- > 0; rest /= view.sizes()[d])
+          offset += rest % view.sizes()[d] * view.strides()[d];
+        wrong +=
+            std::memcmp(static_cast<const char*>(copied.data_ptr()) + i * size,
+                        static_cast<const char*>(x.data_ptr()) + offset * size, static_cast<std::size_t>(size)) != 0;
       }
       CAPTURE(name(t), sizes, order);
       CHECK(wrong == 0);
@@ -139,7 +151,8 @@ TEST_CASE("fills and sequences") {
   const Tensor grid = zeros({40, 50}, kInt16);
   grid.slice(1, 3, 40, 5).fill_(7);
   int64_t sevens = 0;
-  for (int i = 0; i < 2000; ++i) sevens += grid.data_ptr<int16_t>()[i] == 7 ? (i % 50 >= 3 && i % 50 < 40 && (i % 50 - 3) % 5 == 0 ? 1 : 10000) : 0;
+  for (int i = 0; i < 2000; ++i)
+    sevens += grid.data_ptr<int16_t>()[i] == 7 ? (i % 50 >= 3 && i % 50 < 40 && (i % 50 - 3) % 5 == 0 ? 1 : 10000) : 0;
   CHECK(sevens == 40 * 8);
   const Tensor large = full({5000001}, 2.5);
   CHECK(large.data_ptr<float>()[0] == 2.5f);

@@ -21,18 +21,42 @@ struct Array {
 
 float load(const char* p, DType t) {
   switch (t) {
-    case kFloat16: { float16 v; std::memcpy(&v, p, 2); return v; }
-    case kBFloat16: { bfloat16 v; std::memcpy(&v, p, 2); return v; }
-    case kBool: return *p ? 1.f : 0.f;
-    default: { float v; std::memcpy(&v, p, 4); return v; }
+    case kFloat16: {
+      float16 v;
+      std::memcpy(&v, p, 2);
+      return v;
+    }
+    case kBFloat16: {
+      bfloat16 v;
+      std::memcpy(&v, p, 2);
+      return v;
+    }
+    case kBool:
+      return *p ? 1.f : 0.f;
+    default: {
+      float v;
+      std::memcpy(&v, p, 4);
+      return v;
+    }
   }
 }
 void store(char* p, DType t, float f) {
   switch (t) {
-    case kFloat16: { const float16 v(f); std::memcpy(p, &v, 2); break; }
-    case kBFloat16: { const bfloat16 v(f); std::memcpy(p, &v, 2); break; }
-    case kBool: *p = f != 0; break;
-    default: std::memcpy(p, &f, 4);
+    case kFloat16: {
+      const float16 v(f);
+      std::memcpy(p, &v, 2);
+      break;
+    }
+    case kBFloat16: {
+      const bfloat16 v(f);
+      std::memcpy(p, &v, 2);
+      break;
+    }
+    case kBool:
+      *p = f != 0;
+      break;
+    default:
+      std::memcpy(p, &f, 4);
   }
 }
 
@@ -87,8 +111,9 @@ void fill_plan(LoopPlan& plan, const std::vector<int64_t>& shape, std::vector<Ar
 TEST_CASE("elementwise reaches every element of any plan") {
   std::mt19937 rng(tenon::testing::seed());
   const DType float_types[] = {kFloat32, kFloat16, kBFloat16};
-  const std::vector<std::vector<int64_t>> shapes = {
-      {1}, {5}, {64}, {1000}, {100003}, {3, 7}, {40, 20}, {33, 17, 5}, {2, 3, 4, 5}, {257, 130}, {3, 40000}, {1, 1}, {2048, 48}};
+  const std::vector<std::vector<int64_t>> shapes = {{1},        {5},      {64},        {1000},       {100003},
+                                                    {3, 7},     {40, 20}, {33, 17, 5}, {2, 3, 4, 5}, {257, 130},
+                                                    {3, 40000}, {1, 1},   {2048, 48}};
   for (int round = 0; round < 300; ++round) {
     const auto& shape = shapes[rng() % shapes.size()];
     const bool plain = rng() % 4 == 0;
@@ -111,14 +136,17 @@ TEST_CASE("elementwise reaches every element of any plan") {
       }
       CHECK(wrong == 0);
     };
-    const auto at = [&](const Array& x, int64_t i) { return load(&x.bytes[static_cast<std::size_t>(offset(x, shape, i))], x.dtype); };
+    const auto at = [&](const Array& x, int64_t i) {
+      return load(&x.bytes[static_cast<std::size_t>(offset(x, shape, i))], x.dtype);
+    };
 
     fill_plan(plan, shape, {&out, &a}, 1);
     cpu::elementwise(plan, [](float v) { return v * 3 + 1; });
     check([&](int64_t i) { return at(a, i) * 3 + 1; });
 
     fill_plan(plan, shape, {&out, &a, &b}, 1);
-    cpu::elementwise(plan, [](float v, float w) { return v - w; }, 4096);
+    cpu::elementwise(
+        plan, [](float v, float w) { return v - w; }, 4096);
     check([&](int64_t i) { return at(a, i) - at(b, i); });
 
     fill_plan(plan, shape, {&out, &c, &a, &b}, 1);
@@ -154,12 +182,15 @@ TEST_CASE("elementwise writes large results around the caches") {
   std::mt19937 rng(tenon::testing::seed());
   for (const DType t : {kFloat32, kBFloat16})
     for (const bool transposed : {false, true}) {
-      const std::vector<int64_t> shape = t == kFloat32 ? std::vector<int64_t>{2099, 2111} : std::vector<int64_t>{3001, 3011};
+      const std::vector<int64_t> shape =
+          t == kFloat32 ? std::vector<int64_t>{2099, 2111} : std::vector<int64_t>{3001, 3011};
       const int64_t numel = shape[0] * shape[1], size = item_size(t);
       Array a = make_array(rng, shape, t, false, true), out = make_array(rng, shape, t, true, true);
-      a.strides = transposed ? std::vector<int64_t>{size * shape[1], size} : std::vector<int64_t>{size, size * shape[0]};
+      a.strides =
+          transposed ? std::vector<int64_t>{size * shape[1], size} : std::vector<int64_t>{size, size * shape[0]};
       a.bytes.resize(static_cast<std::size_t>(numel * size));
-      for (int64_t i = 0; i < numel; ++i) store(&a.bytes[static_cast<std::size_t>(i * size)], t, static_cast<float>(i % 251) - 100);
+      for (int64_t i = 0; i < numel; ++i)
+        store(&a.bytes[static_cast<std::size_t>(i * size)], t, static_cast<float>(i % 251) - 100);
       out.strides = {size, size * shape[0]};
       out.bytes.assign(static_cast<std::size_t>(numel * size) + 64, 77);
       LoopPlan plan;
@@ -177,7 +208,8 @@ TEST_CASE("elementwise writes large results around the caches") {
                  2 * load(&a.bytes[static_cast<std::size_t>(transposed ? offset(a, shape, i) : i * size)], t);
       CAPTURE(name(t), transposed);
       CHECK(wrong == 0);
-      for (std::size_t i = static_cast<std::size_t>(numel * size) + (transposed ? 0 : static_cast<std::size_t>(size)); i < out.bytes.size(); ++i)
+      for (std::size_t i = static_cast<std::size_t>(numel * size) + (transposed ? 0 : static_cast<std::size_t>(size));
+           i < out.bytes.size(); ++i)
         wrong += out.bytes[i] != 77;
       CHECK(wrong == 0);
     }

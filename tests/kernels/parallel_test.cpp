@@ -54,7 +54,8 @@ TEST_CASE("run_chunks takes more chunks than one word counts") {
   const RestoreThreads restore;
   set_num_threads(3);
   std::atomic<int64_t> sum{0};
-  detail::run_chunks(200001, [](void* p, int64_t i) { *static_cast<std::atomic<int64_t>*>(p) += i; }, &sum);
+  detail::run_chunks(
+      200001, [](void* p, int64_t i) { *static_cast<std::atomic<int64_t>*>(p) += i; }, &sum);
   CHECK(sum == 200001ll * 200000 / 2);
 }
 

@@ -73,11 +73,13 @@ Tensor random_tensor(std::mt19937& rng, Dims sizes, DType t, bool nan) {
 struct Case {
   Dims sizes, dims;
 };
-const std::vector<Case> kCases = {
-    {{}, {}},           {{5}, {0}},         {{7, 3}, {1}},          {{7, 3}, {0}},          {{3, 40}, {0, 1}},
-    {{2000, 3}, {1}},   {{2000, 3}, {0}},   {{4, 5, 6}, {0, 2}},    {{4, 5, 6}, {1}},       {{70, 1100}, {1}},
-    {{70, 1100}, {0}},  {{3, 2, 5, 4}, {1, 3}}, {{140000}, {0}},    {{2, 140000}, {1}},     {{140000, 2}, {0}},
-    {{200, 1500}, {0}}, {{1, 9}, {0}},      {{33, 1, 65}, {1, 2}},  {{3000, 70}, {0}},      {{0, 4}, {1}}};
+const std::vector<Case> kCases = {{{}, {}},           {{5}, {0}},          {{7, 3}, {1}},
+                                  {{7, 3}, {0}},      {{3, 40}, {0, 1}},   {{2000, 3}, {1}},
+                                  {{2000, 3}, {0}},   {{4, 5, 6}, {0, 2}}, {{4, 5, 6}, {1}},
+                                  {{70, 1100}, {1}},  {{70, 1100}, {0}},   {{3, 2, 5, 4}, {1, 3}},
+                                  {{140000}, {0}},    {{2, 140000}, {1}},  {{140000, 2}, {0}},
+                                  {{200, 1500}, {0}}, {{1, 9}, {0}},       {{33, 1, 65}, {1, 2}},
+                                  {{3000, 70}, {0}},  {{0, 4}, {1}}};
 
 }  // namespace
 
@@ -90,7 +92,8 @@ TEST_CASE("sums, means, variances and truth agree with a plain loop") {
       CAPTURE(c.sizes, c.dims, name(t));
       const Tensor total = sum(x, dims, true), truth = all(x, dims, true), some = any(x, dims, true);
       const bool floating = is_floating_point(t);
-      const Tensor average = floating ? mean(x, dims, true) : Tensor(), spread = floating ? var(x, dims, 0, true) : Tensor();
+      const Tensor average = floating ? mean(x, dims, true) : Tensor(),
+                   spread = floating ? var(x, dims, 0, true) : Tensor();
       CHECK(total.dtype() == (floating ? t : kInt64));
       const double eps = t == kFloat64 ? 1e-13 : t == kFloat32 ? 1e-6 : t == kFloat16 ? 1e-3 : 8e-3;
       int64_t wrong = 0;
@@ -106,8 +109,10 @@ TEST_CASE("sums, means, variances and truth agree with a plain loop") {
           });
         };
         if (total.numel() > 300 && rng() % 50 != 0) return;  // the plain loop is slow
-        elements([&](long double v) { s += v, size += std::fabs(v), ++n, every = every && v != 0, one = one || v != 0; });
-        wrong += !(std::fabs(at(total, kept) - s) <= eps * (floating && t != kFloat32 && t != kFloat64 ? std::fabs(s) + 1e-2 : size + 1));
+        elements(
+            [&](long double v) { s += v, size += std::fabs(v), ++n, every = every && v != 0, one = one || v != 0; });
+        wrong += !(std::fabs(at(total, kept) - s) <=
+                   eps * (floating && t != kFloat32 && t != kFloat64 ? std::fabs(s) + 1e-2 : size + 1));
         wrong += at(truth, kept) != every || at(some, kept) != one;
         if (!floating) return;
         const long double m = s / n;
@@ -153,7 +158,8 @@ TEST_CASE("extremes and their positions: first of equals, NaN above all") {
         const auto same = [](double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); };
         wrong += !same(at(high, kept), best) + !same(at(low, kept), least);
         if (!single && !flat) return;
-        wrong += (at(where_high, kept) != static_cast<double>(best_at)) + (at(where_low, kept) != static_cast<double>(least_at));
+        wrong += (at(where_high, kept) != static_cast<double>(best_at)) +
+                 (at(where_low, kept) != static_cast<double>(least_at));
         if (single) wrong += !same(at(value_high, kept), best);
       });
       CHECK(wrong == 0);
