@@ -49,11 +49,16 @@ TENON_HOST_DEVICE inline uint64_t first_block(const PhiloxState& state) {
 // --- uniform numbers in [0, 1): as many bits as the type's mantissa holds, so that 1 never comes out ---------------
 template <class T>
 TENON_HOST_DEVICE inline T uniform(uint32_t w) {
-  if constexpr (sizeof(T) == 4) return static_cast<T>(static_cast<float>(w >> 8) * 5.9604644775390625e-8f);
-  else if constexpr (dtype_of<T>() == kFloat16) return T(static_cast<float>(w >> 21) * 4.8828125e-4f);
-  else return T(static_cast<float>(w >> 24) * 3.90625e-3f);
+  if constexpr (sizeof(T) == 4)
+    return static_cast<T>(static_cast<float>(w >> 8) * 5.9604644775390625e-8f);
+  else if constexpr (dtype_of<T>() == kFloat16)
+    return T(static_cast<float>(w >> 21) * 4.8828125e-4f);
+  else
+    return T(static_cast<float>(w >> 24) * 3.90625e-3f);
 }
-TENON_HOST_DEVICE inline double uniform_double(uint64_t w) { return static_cast<double>(w >> 11) * 1.1102230246251565e-16; }
+TENON_HOST_DEVICE inline double uniform_double(uint64_t w) {
+  return static_cast<double>(w >> 11) * 1.1102230246251565e-16;
+}
 /// 32 bits of [0, 1), for comparisons with a probability.
 TENON_HOST_DEVICE inline double fraction(uint32_t w) { return w * 2.3283064365386963e-10; }
 

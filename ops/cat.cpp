@@ -33,11 +33,12 @@ Tensor cat(Call& call, TensorList tensors, int64_t dim) {
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const Tensor& t = tensors[i];
     if (skipped(t)) continue;
-    TENON_CHECK(t.dim() == rank, ShapeError, "cat: tensors: expected ", rank, " dimensions like the others, got ", t.dim(),
-                " in element ", i);
+    TENON_CHECK(t.dim() == rank, ShapeError, "cat: tensors: expected ", rank, " dimensions like the others, got ",
+                t.dim(), " in element ", i);
     for (std::size_t d = 0; d < sizes.size(); ++d)
-      TENON_CHECK(d == at || t.sizes()[d] == sizes[d], ShapeError, "cat: tensors: sizes must agree except in dimension ", at,
-                  "; expected ", first->sizes(), ", got ", t.sizes(), " in element ", i);
+      TENON_CHECK(d == at || t.sizes()[d] == sizes[d], ShapeError,
+                  "cat: tensors: sizes must agree except in dimension ", at, "; expected ", first->sizes(), ", got ",
+                  t.sizes(), " in element ", i);
     sizes[at] += t.sizes()[at];
   }
   Tensor out;
@@ -45,8 +46,8 @@ Tensor cat(Call& call, TensorList tensors, int64_t dim) {
     out = dispatch::make_tensor(sizes, dtype, first->device());
   } else {
     for (const Tensor& t : tensors)
-      TENON_CHECK(call.destinations.empty() || dispatch::overlap(call.destinations[0], t) == dispatch::Overlap::none, AliasError,
-                  "cat: out: shares memory with one of the tensors");
+      TENON_CHECK(call.destinations.empty() || dispatch::overlap(call.destinations[0], t) == dispatch::Overlap::none,
+                  AliasError, "cat: out: shares memory with one of the tensors");
     out = call.output(0, sizes, dtype, first->device());
   }
   if (out.numel() == 0 || out.is_meta()) return out;

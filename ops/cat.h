@@ -8,11 +8,12 @@
 
 namespace tenon {
 
-TENON_OP(cat, "cat(Tensor[] tensors, int dim=0) -> Tensor", kernel, kNoInplace,
-         Tensor(TensorList, int64_t), void(const Tensor& out, TensorList tensors, int64_t dim))
+TENON_OP(cat, "cat(Tensor[] tensors, int dim=0) -> Tensor", kernel, kNoInplace, Tensor(TensorList, int64_t),
+         void(const Tensor& out, TensorList tensors, int64_t dim))
 TENON_ALIAS("concat", "cat")
 TENON_ALIAS("concatenate", "cat")
-TENON_OP(stack, "stack(Tensor[] tensors, int dim=0) -> Tensor", composite, kNoInplace, Tensor(TensorList, int64_t), void())
+TENON_OP(stack, "stack(Tensor[] tensors, int dim=0) -> Tensor", composite, kNoInplace, Tensor(TensorList, int64_t),
+         void())
 
 /// Joins tensors along dimension `dim`; the others must agree. Result in the promoted dtype. One-dimensional tensors
 /// without elements are skipped whatever the rank of the rest. ShapeError, IndexError (dim), ValueError (no tensors).

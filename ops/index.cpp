@@ -21,7 +21,8 @@ Tensor prepared_index(const Call& call, const Tensor& index) {
 }
 
 void check_vector(const Call& call, const Tensor& index) {
-  TENON_CHECK(index.dim() <= 1, ShapeError, call.name(), ": index: expected a vector, got ", index.dim(), " dimensions");
+  TENON_CHECK(index.dim() <= 1, ShapeError, call.name(), ": index: expected a vector, got ", index.dim(),
+              " dimensions");
 }
 
 // The copy of `self` an adding or overwriting operator works on; self itself in place.
@@ -49,7 +50,8 @@ Tensor index_select(Call& call, const Tensor& self, int64_t dim, const Tensor& i
   const Tensor out = call.output(0, sizes, self.dtype(), device, {&self, &index});
   if (out.numel() == 0 || out.is_meta()) return out;
   TENON_CHECK(self.numel() > 0, IndexError, "index_select: index: dimension ", d, " of self has no elements");
-  op::index_select.kernel(self.backend(), width_key(self.itemsize()))(at_least_1d(out), at_least_1d(self), d, at_least_1d(rows));
+  op::index_select.kernel(self.backend(), width_key(self.itemsize()))(at_least_1d(out), at_least_1d(self), d,
+                                                                      at_least_1d(rows));
   return out;
 }
 
@@ -60,11 +62,12 @@ Tensor gather(Call& call, const Tensor& self, int64_t dim, const Tensor& index, 
   const Tensor out = call.output(0, index.sizes(), self.dtype(), device, {&self, &index});
   if (index.numel() == 0) return out;
   const Tensor from = at_least_1d(self), by = at_least_1d(places);
-  TENON_CHECK(by.dim() == from.dim(), ShapeError, "gather: index: expected as many dimensions as self (", self.dim(), "), got ",
-              index.dim());
+  TENON_CHECK(by.dim() == from.dim(), ShapeError, "gather: index: expected as many dimensions as self (", self.dim(),
+              "), got ", index.dim());
   for (int64_t k = 0; k < by.dim(); ++k)
-    TENON_CHECK(k == d || by.size(k) <= from.size(k), ShapeError, "gather: index: expected sizes no larger than those of self, ",
-                self.sizes(), ", outside dimension ", d, ", got ", index.sizes());
+    TENON_CHECK(k == d || by.size(k) <= from.size(k), ShapeError,
+                "gather: index: expected sizes no larger than those of self, ", self.sizes(), ", outside dimension ", d,
+                ", got ", index.sizes());
   if (out.is_meta()) return out;
   TENON_CHECK(from.numel() > 0, IndexError, "gather: index: dimension ", d, " of self has no elements");
   op::gather.kernel(self.backend(), width_key(self.itemsize()))(at_least_1d(out), from, d, by);
@@ -76,29 +79,32 @@ namespace {
 int64_t check_slices(const Call& call, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source) {
   const int64_t d = wrap_dim(dim, self.dim(), std::string(call.name()).c_str());
   check_vector(call, index);
-  TENON_CHECK(self.dtype() == source.dtype(), DtypeError, call.name(), ": source: expected the dtype of self, ", self.dtype(),
-              ", got ", source.dtype());
+  TENON_CHECK(self.dtype() == source.dtype(), DtypeError, call.name(), ": source: expected the dtype of self, ",
+              self.dtype(), ", got ", source.dtype());
   const Tensor to = at_least_1d(self), from = at_least_1d(source);
   bool fits = to.dim() == from.dim();
   for (int64_t k = 0; fits && k < to.dim(); ++k) fits = k == d || to.size(k) == from.size(k);
-  TENON_CHECK(fits, ShapeError, call.name(), ": source: expected the sizes of self, ", self.sizes(), ", outside dimension ", d,
-              ", got ", source.sizes());
+  TENON_CHECK(fits, ShapeError, call.name(), ": source: expected the sizes of self, ", self.sizes(),
+              ", outside dimension ", d, ", got ", source.sizes());
   TENON_CHECK(from.size(d) == index.numel(), ShapeError, call.name(), ": index: expected one number for each of the ",
               from.size(d), " slices of source in dimension ", d, ", got ", index.numel());
   return d;
 }
 }  // namespace
 
-Tensor index_add(Call& call, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, const Scalar& alpha) {
+Tensor index_add(Call& call, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
+                 const Scalar& alpha) {
   const Device device = call.device_of({&self, &index, &source});
   const int64_t d = check_slices(call, self, dim, index, source);
   const DType t = self.dtype();
-  const bool fits = is_complex(t) || (is_integral(t, true) ? alpha.is_integral() || alpha.is_bool() : !alpha.is_complex());
+  const bool fits =
+      is_complex(t) || (is_integral(t, true) ? alpha.is_integral() || alpha.is_bool() : !alpha.is_complex());
   TENON_CHECK(fits, DtypeError, "index_add: alpha: expected a number that fits ", t, ", got ", alpha);
   const Tensor rows = prepared_index(call, index);
   const Tensor out = working_copy(call, self, device, index, source);
   if (source.numel() == 0 || out.is_meta()) return out;
-  op::index_add.kernel(self.backend(), dispatch::key_of(t))(at_least_1d(out), d, at_least_1d(rows), at_least_1d(source), alpha);
+  op::index_add.kernel(self.backend(), dispatch::key_of(t))(at_least_1d(out), d, at_least_1d(rows), at_least_1d(source),
+                                                            alpha);
   return out;
 }
 
@@ -108,28 +114,31 @@ Tensor index_copy(Call& call, const Tensor& self, int64_t dim, const Tensor& ind
   const Tensor rows = prepared_index(call, index);
   const Tensor out = working_copy(call, self, device, index, source);
   if (source.numel() == 0 || out.is_meta()) return out;
-  op::index_copy.kernel(self.backend(), width_key(self.itemsize()))(at_least_1d(out), d, at_least_1d(rows), at_least_1d(source));
+  op::index_copy.kernel(self.backend(), width_key(self.itemsize()))(at_least_1d(out), d, at_least_1d(rows),
+                                                                    at_least_1d(source));
   return out;
 }
 
 Tensor scatter_add(Call& call, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) {
   const Device device = call.device_of({&self, &index, &src});
   const int64_t d = wrap_dim(dim, self.dim(), "scatter_add");
-  TENON_CHECK(self.dtype() == src.dtype(), DtypeError, "scatter_add: src: expected the dtype of self, ", self.dtype(), ", got ",
-              src.dtype());
+  TENON_CHECK(self.dtype() == src.dtype(), DtypeError, "scatter_add: src: expected the dtype of self, ", self.dtype(),
+              ", got ", src.dtype());
   const Tensor places = prepared_index(call, index);
   if (index.numel() != 0) {
     const Tensor to = at_least_1d(self), by = at_least_1d(index), from = at_least_1d(src);
     TENON_CHECK(by.dim() == to.dim() && from.dim() == to.dim(), ShapeError,
-                "scatter_add: expected index and src with as many dimensions as self (", self.dim(), "), got ", index.dim(), " and ",
-                src.dim());
+                "scatter_add: expected index and src with as many dimensions as self (", self.dim(), "), got ",
+                index.dim(), " and ", src.dim());
     for (int64_t k = 0; k < by.dim(); ++k)
-      TENON_CHECK(by.size(k) <= from.size(k) && (k == d || by.size(k) <= to.size(k)), ShapeError, "scatter_add: index: sizes ",
-                  index.sizes(), " exceed those of src, ", src.sizes(), ", or, outside dimension ", d, ", of self, ", self.sizes());
+      TENON_CHECK(by.size(k) <= from.size(k) && (k == d || by.size(k) <= to.size(k)), ShapeError,
+                  "scatter_add: index: sizes ", index.sizes(), " exceed those of src, ", src.sizes(),
+                  ", or, outside dimension ", d, ", of self, ", self.sizes());
   }
   const Tensor out = working_copy(call, self, device, index, src);
   if (index.numel() == 0 || out.is_meta()) return out;
-  op::scatter_add.kernel(self.backend(), dispatch::key_of(self.dtype()))(at_least_1d(out), d, at_least_1d(places), at_least_1d(src));
+  op::scatter_add.kernel(self.backend(), dispatch::key_of(self.dtype()))(at_least_1d(out), d, at_least_1d(places),
+                                                                         at_least_1d(src));
   return out;
 }
 
@@ -137,12 +146,12 @@ Tensor embedding(Call& call, const Tensor& input, const Tensor& weight, std::opt
                  std::optional<double> max_norm, double, bool, bool) {
   const Device device = call.device_of({&input, &weight});
   TENON_CHECK(weight.dim() == 2, ShapeError, "embedding: weight: expected 2 dimensions, got ", weight.dim());
-  TENON_CHECK(input.dtype() == kInt64 || input.dtype() == kInt32, DtypeError, "embedding: input: expected int64 or int32, got ",
-              input.dtype());
+  TENON_CHECK(input.dtype() == kInt64 || input.dtype() == kInt32, DtypeError,
+              "embedding: input: expected int64 or int32, got ", input.dtype());
   TENON_CHECK(!max_norm, ValueError, "embedding: max_norm: not supported; renormalise the weight beforehand");
   const int64_t rows = weight.size(0);
-  TENON_CHECK(!padding_idx || (*padding_idx >= -rows && *padding_idx < rows), ValueError, "embedding: padding_idx: expected ",
-              -rows, " to ", rows - 1, ", got ", *padding_idx);
+  TENON_CHECK(!padding_idx || (*padding_idx >= -rows && *padding_idx < rows), ValueError,
+              "embedding: padding_idx: expected ", -rows, " to ", rows - 1, ", got ", *padding_idx);
   DimVector sizes(input.sizes());
   sizes.push_back(weight.size(1));
   const Tensor out = call.output(0, sizes, weight.dtype(), device, {&input, &weight});
@@ -158,12 +167,13 @@ Tensor embedding(Call& call, const Tensor& input, const Tensor& weight, std::opt
   return flat;
 }
 
-Tensor embedding_backward(Call& call, const Tensor& grad_output, const Tensor& indices, int64_t num_weights, int64_t padding_idx,
-                          bool scale_grad_by_freq) {
+Tensor embedding_backward(Call& call, const Tensor& grad_output, const Tensor& indices, int64_t num_weights,
+                          int64_t padding_idx, bool scale_grad_by_freq) {
   const Device device = call.device_of({&grad_output, &indices});
-  TENON_CHECK(grad_output.dim() == indices.dim() + 1 && grad_output.sizes().slice(0, indices.sizes().size()) == indices.sizes(),
-              ShapeError, "embedding_backward: grad_output: expected sizes of indices and the columns, got ", grad_output.sizes(),
-              " for indices ", indices.sizes());
+  TENON_CHECK(
+      grad_output.dim() == indices.dim() + 1 && grad_output.sizes().slice(0, indices.sizes().size()) == indices.sizes(),
+      ShapeError, "embedding_backward: grad_output: expected sizes of indices and the columns, got ",
+      grad_output.sizes(), " for indices ", indices.sizes());
   const int64_t columns = grad_output.sizes().back(), n = indices.numel();
   Tensor out = call.output(0, {num_weights, columns}, grad_output.dtype(), device, {&grad_output, &indices});
   if (out.numel() == 0 || out.is_meta()) return out;
@@ -171,8 +181,8 @@ Tensor embedding_backward(Call& call, const Tensor& grad_output, const Tensor& i
   if (n == 0) return out;
   const Tensor places = prepared_index(call, indices), grad = grad_output.contiguous();
   op::embedding_backward.kernel(grad.backend(), dispatch::key_of(grad.dtype()))(
-      out, make_view(grad, {n, columns}, {columns, 1}, grad.storage_offset()), make_view(places, {n}, {1}, places.storage_offset()),
-      padding_idx, scale_grad_by_freq);
+      out, make_view(grad, {n, columns}, {columns, 1}, grad.storage_offset()),
+      make_view(places, {n}, {1}, places.storage_offset()), padding_idx, scale_grad_by_freq);
   return out;
 }
 

@@ -26,8 +26,8 @@ TENON_OP(index_add, "index_add(Tensor self, int dim, Tensor index, Tensor source
 TENON_OP(index_copy, "index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor", kernel, kPlain,
          Tensor(const Tensor&, int64_t, const Tensor&, const Tensor&),
          void(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& source))
-TENON_OP(scatter_add, "scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", kernel, kNonDeterministic,
-         Tensor(const Tensor&, int64_t, const Tensor&, const Tensor&),
+TENON_OP(scatter_add, "scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", kernel,
+         kNonDeterministic, Tensor(const Tensor&, int64_t, const Tensor&, const Tensor&),
          void(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& src))
 // The kernel is that of index_select: out [n, columns], weight [rows, columns], dim 0, index [n].
 TENON_OP(embedding,
@@ -41,19 +41,25 @@ TENON_OP(embedding_backward,
          "embedding_backward(Tensor grad_output, Tensor indices, int num_weights, int padding_idx, "
          "bool scale_grad_by_freq) -> Tensor",
          kernel, kNoInplace | kNonDeterministic, Tensor(const Tensor&, const Tensor&, int64_t, int64_t, bool),
-         void(const Tensor& grad_weight, const Tensor& grad, const Tensor& index, int64_t padding_idx, bool scale_grad_by_freq))
+         void(const Tensor& grad_weight, const Tensor& grad, const Tensor& index, int64_t padding_idx,
+              bool scale_grad_by_freq))
 TENON_ALIAS("embedding_dense_backward", "embedding_backward")
 TENON_OP(index, "index.Tensor(Tensor self, Tensor[] indices) -> Tensor", composite, kNoInplace,
          Tensor(const Tensor&, TensorList), void())
-TENON_OP(index_put, "index_put(Tensor self, Tensor[] indices, Tensor values, bool accumulate=False) -> Tensor", composite,
-         kPlain, Tensor(const Tensor&, TensorList, const Tensor&, bool), void())
+TENON_OP(index_put, "index_put(Tensor self, Tensor[] indices, Tensor values, bool accumulate=False) -> Tensor",
+         composite, kPlain, Tensor(const Tensor&, TensorList, const Tensor&, bool), void())
 
 /// Slices of `self` along `dim` in the order of `index`, an int32 or int64 vector without negative numbers.
-inline Tensor index_select(const Tensor& self, int64_t dim, const Tensor& index) { return op::index_select(self, dim, index); }
+inline Tensor index_select(const Tensor& self, int64_t dim, const Tensor& index) {
+  return op::index_select(self, dim, index);
+}
 /// out[i][j][k] = self[index[i][j][k]][j][k] for dim = 0, and so on; the result has the sizes of `index`.
-inline Tensor gather(const Tensor& self, int64_t dim, const Tensor& index) { return op::gather(self, dim, index, false); }
+inline Tensor gather(const Tensor& self, int64_t dim, const Tensor& index) {
+  return op::gather(self, dim, index, false);
+}
 /// A copy of `self` with alpha * source[i] added to the slice index[i] of dimension `dim`, for every i.
-inline Tensor index_add(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, const Scalar& alpha = 1) {
+inline Tensor index_add(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
+                        const Scalar& alpha = 1) {
   return op::index_add(self, dim, index, source, alpha);
 }
 /// A copy of `self` with its slice index[i] of dimension `dim` replaced by source[i], for every i in order.

@@ -60,8 +60,9 @@ Tensor host_places(std::span<const Tensor> indices, IntArrayRef sizes, IntArrayR
   for (std::size_t k = 0; k < indices.size(); ++k) {
     const auto* index = static_cast<const int64_t*>(indices[k].data_ptr());
     for (int64_t i = 0; i < n; ++i) {
-      TENON_CHECK(index[i] >= -sizes[k] && index[i] < sizes[k], IndexError, "index: indices: ", index[i], " at position ", i,
-                  " of index tensor ", k, " is out of range; expected ", -sizes[k], " to ", sizes[k] - 1);
+      TENON_CHECK(index[i] >= -sizes[k] && index[i] < sizes[k], IndexError, "index: indices: ", index[i],
+                  " at position ", i, " of index tensor ", k, " is out of range; expected ", -sizes[k], " to ",
+                  sizes[k] - 1);
       out[i] += (index[i] < 0 ? index[i] + sizes[k] : index[i]) * steps[k];
     }
   }
@@ -103,7 +104,8 @@ Plan make_index_plan(const char* who, const Tensor& self, TensorList indices) {
     }
     for (const Tensor& column : positions(t)) dims.push_back(column.to(self.device()));
   }
-  TENON_CHECK(dims.size() <= self.sizes().size(), IndexError, who, ": indices: too many for a tensor of ", self.dim(), " dimensions");
+  TENON_CHECK(dims.size() <= self.sizes().size(), IndexError, who, ": indices: too many for a tensor of ", self.dim(),
+              " dimensions");
   dims.resize(self.sizes().size());
 
   Plan plan;
@@ -114,7 +116,8 @@ Plan make_index_plan(const char* who, const Tensor& self, TensorList indices) {
     if (!dims[d].defined()) continue;
     if (first < 0) first = static_cast<int64_t>(d);
     last = static_cast<int64_t>(d);
-    plan.broadcast = used.empty() ? DimVector(dims[d].sizes()) : dispatch::broadcast_sizes(plan.broadcast, dims[d].sizes(), who);
+    plan.broadcast =
+        used.empty() ? DimVector(dims[d].sizes()) : dispatch::broadcast_sizes(plan.broadcast, dims[d].sizes(), who);
     used.push_back(dims[d]);
     used_sizes.push_back(self.sizes()[d]);
   }
@@ -129,14 +132,17 @@ Plan make_index_plan(const char* who, const Tensor& self, TensorList indices) {
   for (const int64_t d : plan.order) {
     const int64_t size = self.sizes()[static_cast<std::size_t>(d)];
     plan.permuted.push_back(size);
-    if (dims[static_cast<std::size_t>(d)].defined()) plan.merged *= size;
-    else (static_cast<int64_t>(plan.before.size()) < plan.start ? plan.before : plan.after).push_back(size);
+    if (dims[static_cast<std::size_t>(d)].defined())
+      plan.merged *= size;
+    else
+      (static_cast<int64_t>(plan.before.size()) < plan.start ? plan.before : plan.after).push_back(size);
   }
   steps.resize(used.size(), 1);
   for (std::size_t k = used.size(); k-- > 1;) steps[k - 1] = steps[k] * used_sizes[k];
   plan.picked = product(plan.broadcast);
   for (Tensor& t : used) t = t.expand(plan.broadcast).contiguous().view(plan.picked);
-  plan.places = self.is_cpu() ? host_places(used, used_sizes, steps, plan.picked) : device_places(used, used_sizes, steps);
+  plan.places =
+      self.is_cpu() ? host_places(used, used_sizes, steps, plan.picked) : device_places(used, used_sizes, steps);
   return plan;
 }
 
@@ -171,23 +177,30 @@ Tensor apply_views(const Tensor& self, std::span<const TensorIndex> indices, std
   int64_t consumed = 0;
   for (const TensorIndex& i : indices) {
     if (i.kind == Kind::integer || i.kind == Kind::slice) ++consumed;
-    if (i.kind == Kind::tensor) consumed += i.tensor.dtype() == kBool || i.tensor.dtype() == kUInt8 ? i.tensor.dim() : 1;
+    if (i.kind == Kind::tensor)
+      consumed += i.tensor.dtype() == kBool || i.tensor.dtype() == kUInt8 ? i.tensor.dim() : 1;
   }
-  TENON_CHECK(consumed <= self.dim(), IndexError, "index: too many indices for a tensor of ", self.dim(), " dimensions: got ", consumed);
+  TENON_CHECK(consumed <= self.dim(), IndexError, "index: too many indices for a tensor of ", self.dim(),
+              " dimensions: got ", consumed);
   Tensor x = self;
   int64_t dim = 0;
   bool ellipsis = false;
   for (const TensorIndex& i : indices) {
     switch (i.kind) {
-      case Kind::none: x = x.unsqueeze(dim++); break;
+      case Kind::none:
+        x = x.unsqueeze(dim++);
+        break;
       case Kind::ellipsis:
         TENON_CHECK(!ellipsis, IndexError, "index: expected at most one Ellipsis");
         ellipsis = true;
         dim += self.dim() - consumed;
         break;
-      case Kind::integer: x = x.select(dim, i.integer); break;
+      case Kind::integer:
+        x = x.select(dim, i.integer);
+        break;
       case Kind::slice:
-        if (i.range.start || i.range.stop || i.range.step != 1) x = x.slice(dim, i.range.start, i.range.stop, i.range.step);
+        if (i.range.start || i.range.stop || i.range.step != 1)
+          x = x.slice(dim, i.range.start, i.range.stop, i.range.step);
         ++dim;
         break;
       case Kind::boolean: {  // a dimension of one element, kept or not
@@ -232,8 +245,8 @@ Tensor index(Call&, const Tensor& self, TensorList indices) {
 }
 
 Tensor index_put(Call&, const Tensor& self, TensorList indices, const Tensor& values, bool accumulate) {
-  TENON_CHECK(values.dtype() == self.dtype(), DtypeError, "index_put: values: expected the dtype of self, ", self.dtype(), ", got ",
-              values.dtype());
+  TENON_CHECK(values.dtype() == self.dtype(), DtypeError, "index_put: values: expected the dtype of self, ",
+              self.dtype(), ", got ", values.dtype());
   if (!any_defined(indices)) {
     const Tensor wide = values.to(self.device()).expand(self.sizes());
     return accumulate ? op::add(self, wide, 1) : wide.clone();
@@ -248,7 +261,8 @@ Tensor index_put(Call&, const Tensor& self, TensorList indices, const Tensor& va
   const Tensor out = written.view(plan.permuted);
   if (in_order(plan.order)) return out;
   DimVector inverse(plan.order.size());
-  for (std::size_t i = 0; i < plan.order.size(); ++i) inverse[static_cast<std::size_t>(plan.order[i])] = static_cast<int64_t>(i);
+  for (std::size_t i = 0; i < plan.order.size(); ++i)
+    inverse[static_cast<std::size_t>(plan.order[i])] = static_cast<int64_t>(i);
   return out.permute(inverse);
 }
 
@@ -267,8 +281,10 @@ Tensor& Tensor::index_put_(std::initializer_list<TensorIndex> indices, const Ope
   std::vector<Tensor> tensors;
   Tensor x = apply_views(*this, {indices.begin(), indices.size()}, tensors);
   if (tensors.empty()) {
-    if (value.is_tensor()) x.copy_(value.tensor());
-    else x.fill_(value.number());
+    if (value.is_tensor())
+      x.copy_(value.tensor());
+    else
+      x.fill_(value.number());
     return *this;
   }
   Tensor values;

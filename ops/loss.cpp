@@ -28,11 +28,13 @@ struct ClassShape {
   int64_t n = 1, classes = 1, inner = 1;
 };
 
-ClassShape check_classes(const Call& call, const Tensor& self, const Tensor& target, const Tensor& weight, int64_t reduction) {
+ClassShape check_classes(const Call& call, const Tensor& self, const Tensor& target, const Tensor& weight,
+                         int64_t reduction) {
   TENON_CHECK(self.dim() >= 1, ShapeError, call.name(), ": self: expected at least one dimension, got a 0-dim tensor");
-  TENON_CHECK(is_floating_point(self.dtype()), DtypeError, call.name(), ": self: expected a floating dtype, got ", self.dtype());
-  TENON_CHECK(target.dtype() == kInt64 || target.dtype() == kUInt8, DtypeError, call.name(), ": target: expected int64, got ",
-              target.dtype());
+  TENON_CHECK(is_floating_point(self.dtype()), DtypeError, call.name(), ": self: expected a floating dtype, got ",
+              self.dtype());
+  TENON_CHECK(target.dtype() == kInt64 || target.dtype() == kUInt8, DtypeError, call.name(),
+              ": target: expected int64, got ", target.dtype());
   TENON_CHECK(reduction >= kReductionNone && reduction <= kReductionSum, ValueError, call.name(),
               ": reduction: expected 0 (none), 1 (mean) or 2 (sum), got ", reduction);
   DimVector expected;
@@ -45,10 +47,10 @@ ClassShape check_classes(const Call& call, const Tensor& self, const Tensor& tar
   TENON_CHECK(target.sizes() == IntArrayRef(expected), ShapeError, call.name(), ": target: expected sizes ", expected,
               " for self of ", self.sizes(), ", got ", target.sizes());
   if (weight.defined()) {
-    TENON_CHECK(weight.dim() == 1 && weight.numel() == shape.classes, ShapeError, call.name(), ": weight: expected sizes [",
-                shape.classes, "], got ", weight.sizes());
-    TENON_CHECK(weight.dtype() == self.dtype(), DtypeError, call.name(), ": weight: expected the dtype of self, ", self.dtype(),
-                ", got ", weight.dtype());
+    TENON_CHECK(weight.dim() == 1 && weight.numel() == shape.classes, ShapeError, call.name(),
+                ": weight: expected sizes [", shape.classes, "], got ", weight.sizes());
+    TENON_CHECK(weight.dtype() == self.dtype(), DtypeError, call.name(), ": weight: expected the dtype of self, ",
+                self.dtype(), ", got ", weight.dtype());
   }
   return shape;
 }
@@ -87,28 +89,32 @@ std::tuple<Tensor, Tensor> nll_loss_forward(Call& call, const Tensor& self, cons
   auto* const kernel = op::nll_loss_forward.kernel(self.backend(), dispatch::key_of(self.dtype()));
   if (reduction == kReductionNone || target.numel() == 0) total.zero_();
   if (target.numel() == 0) {
-    if (reduction != kReductionNone) out.fill_(reduction == kReductionSum ? 0.0 : std::numeric_limits<double>::quiet_NaN());
+    if (reduction != kReductionNone)
+      out.fill_(reduction == kReductionSum ? 0.0 : std::numeric_limits<double>::quiet_NaN());
     return {out, total};
   }
-  kernel(out, total, classes_view(self.contiguous(), shape), target_view(target, shape), dense(weight), reduction, ignore_index);
+  kernel(out, total, classes_view(self.contiguous(), shape), target_view(target, shape), dense(weight), reduction,
+         ignore_index);
   return {out, total};
 }
 
-Tensor nll_loss_backward(Call& call, const Tensor& grad_output, const Tensor& self, const Tensor& target, const Tensor& weight,
-                         int64_t reduction, int64_t ignore_index, const Tensor& total_weight) {
+Tensor nll_loss_backward(Call& call, const Tensor& grad_output, const Tensor& self, const Tensor& target,
+                         const Tensor& weight, int64_t reduction, int64_t ignore_index, const Tensor& total_weight) {
   const Device device = call.device_of({&grad_output, &self, &target, &weight, &total_weight});
   const ClassShape shape = check_classes(call, self, target, weight, reduction);
-  TENON_CHECK(reduction == kReductionNone ? grad_output.sizes() == target.sizes() : grad_output.numel() == 1, ShapeError,
-              "nll_loss_backward: grad_output: expected the sizes of the loss, got ", grad_output.sizes());
-  TENON_CHECK(grad_output.dtype() == self.dtype(), DtypeError, "nll_loss_backward: grad_output: expected the dtype of self, ",
-              self.dtype(), ", got ", grad_output.dtype());
-  Tensor out = call.output(0, self.sizes(), self.dtype(), device, {&grad_output, &self, &target, &weight, &total_weight});
+  TENON_CHECK(reduction == kReductionNone ? grad_output.sizes() == target.sizes() : grad_output.numel() == 1,
+              ShapeError, "nll_loss_backward: grad_output: expected the sizes of the loss, got ", grad_output.sizes());
+  TENON_CHECK(grad_output.dtype() == self.dtype(), DtypeError,
+              "nll_loss_backward: grad_output: expected the dtype of self, ", self.dtype(), ", got ",
+              grad_output.dtype());
+  Tensor out =
+      call.output(0, self.sizes(), self.dtype(), device, {&grad_output, &self, &target, &weight, &total_weight});
   if (!out.is_contiguous()) out = dispatch::make_tensor(self.sizes(), self.dtype(), device);
   if (out.is_meta() || out.numel() == 0) return out;
   out.zero_();
   op::nll_loss_backward.kernel(self.backend(), dispatch::key_of(self.dtype()))(
-      classes_view(out, shape), grad_output.contiguous(), target_view(target, shape), dense(weight), reduction, ignore_index,
-      total_weight);
+      classes_view(out, shape), grad_output.contiguous(), target_view(target, shape), dense(weight), reduction,
+      ignore_index, total_weight);
   return out;
 }
 
@@ -116,7 +122,8 @@ Tensor nll_loss(Call&, const Tensor& self, const Tensor& target, const Tensor& w
                 int64_t ignore_index) {
   return op::nll_loss_int(self, target, weight, parse_reduction("nll_loss", reduction), ignore_index);
 }
-Tensor nll_loss_int(Call&, const Tensor& self, const Tensor& target, const Tensor& weight, int64_t reduction, int64_t ignore_index) {
+Tensor nll_loss_int(Call&, const Tensor& self, const Tensor& target, const Tensor& weight, int64_t reduction,
+                    int64_t ignore_index) {
   return std::get<0>(op::nll_loss_forward(self, target, weight, reduction, ignore_index));
 }
 
@@ -135,7 +142,8 @@ Tensor cross_entropy(Call&, const Tensor& self, const Tensor& target, const Tens
     TENON_CHECK(ignore_index < 0, ValueError, "cross_entropy: ignore_index: not supported for class probabilities");
     const Tensor logs = op::log_softmax(self, class_dim, {});
     Tensor wanted = target;
-    if (label_smoothing > 0) wanted = op::add(op::mul(target, 1 - label_smoothing), label_smoothing / static_cast<double>(classes), 1);
+    if (label_smoothing > 0)
+      wanted = op::add(op::mul(target, 1 - label_smoothing), label_smoothing / static_cast<double>(classes), 1);
     Tensor products = op::mul(logs, wanted);
     if (weight.defined()) products = op::mul(products, class_weights(weight, self, class_dim));
     if (how == kReductionNone) return op::neg(products.sum(IntArrayRef(class_dim)));
@@ -152,7 +160,8 @@ Tensor cross_entropy(Call&, const Tensor& self, const Tensor& target, const Tens
   Tensor smooth_loss = smooth;
   if (how != kReductionNone) smooth_loss = smooth.sum();
   if (how == kReductionMean) smooth_loss = op::div(smooth_loss, total_weight, {});
-  return op::add(op::mul(loss, 1 - label_smoothing), op::mul(smooth_loss, label_smoothing / static_cast<double>(classes)), 1);
+  return op::add(op::mul(loss, 1 - label_smoothing),
+                 op::mul(smooth_loss, label_smoothing / static_cast<double>(classes)), 1);
 }
 
 Tensor mse_loss(Call&, const Tensor& self, const Tensor& target, std::string_view reduction) {

@@ -20,14 +20,17 @@ std::size_t rank_of(const Tensor& t) { return t.sizes().size(); }
 
 // `names` are the arguments' names, for messages.
 void check_product(const Call& call, const Tensor& a, const Tensor& b, int rank, const char* const (&names)[2]) {
-  TENON_CHECK(a.dim() == rank, ShapeError, call.name(), ": ", names[0], ": expected ", rank, " dimensions, got ", a.dim());
-  TENON_CHECK(b.dim() == rank, ShapeError, call.name(), ": ", names[1], ": expected ", rank, " dimensions, got ", b.dim());
-  TENON_CHECK(a.dtype() == b.dtype(), DtypeError, call.name(), ": expected one dtype, got ", names[0], " ", a.dtype(), " and ",
-              names[1], " ", b.dtype());
-  TENON_CHECK(a.sizes()[rank - 1] == b.sizes()[rank - 2], ShapeError, call.name(), ": sizes ", a.sizes(), " and ", b.sizes(),
-              " do not multiply: expected ", a.sizes()[rank - 1], " rows in ", names[1], ", got ", b.sizes()[rank - 2]);
-  TENON_CHECK(rank == 2 || a.sizes()[0] == b.sizes()[0], ShapeError, call.name(), ": expected equal numbers of matrices, got ",
-              a.sizes()[0], " and ", b.sizes()[0]);
+  TENON_CHECK(a.dim() == rank, ShapeError, call.name(), ": ", names[0], ": expected ", rank, " dimensions, got ",
+              a.dim());
+  TENON_CHECK(b.dim() == rank, ShapeError, call.name(), ": ", names[1], ": expected ", rank, " dimensions, got ",
+              b.dim());
+  TENON_CHECK(a.dtype() == b.dtype(), DtypeError, call.name(), ": expected one dtype, got ", names[0], " ", a.dtype(),
+              " and ", names[1], " ", b.dtype());
+  TENON_CHECK(a.sizes()[rank - 1] == b.sizes()[rank - 2], ShapeError, call.name(), ": sizes ", a.sizes(), " and ",
+              b.sizes(), " do not multiply: expected ", a.sizes()[rank - 1], " rows in ", names[1], ", got ",
+              b.sizes()[rank - 2]);
+  TENON_CHECK(rank == 2 || a.sizes()[0] == b.sizes()[0], ShapeError, call.name(),
+              ": expected equal numbers of matrices, got ", a.sizes()[0], " and ", b.sizes()[0]);
 }
 
 DimVector product_sizes(const Tensor& a, const Tensor& b) {
@@ -36,8 +39,8 @@ DimVector product_sizes(const Tensor& a, const Tensor& b) {
   return sizes;
 }
 
-Tensor product(Call& call, const dispatch::Op<Tensor(const Tensor&, const Tensor&), MatmulKernel>& handle, const Tensor& a,
-               const Tensor& b) {
+Tensor product(Call& call, const dispatch::Op<Tensor(const Tensor&, const Tensor&), MatmulKernel>& handle,
+               const Tensor& a, const Tensor& b) {
   const Device device = call.device_of({&a, &b});
   const Tensor out = call.output(0, product_sizes(a, b), a.dtype(), device, {&a, &b});
   if (!out.is_meta()) {
@@ -61,12 +64,14 @@ Tensor expanded(const Call& call, const Tensor& t, IntArrayRef sizes) {
   return make_view(t, sizes, strides, t.storage_offset());
 }
 
-using AddProduct = dispatch::Op<Tensor(const Tensor&, const Tensor&, const Tensor&, const Scalar&, const Scalar&), MatmulKernel>;
-Tensor add_product(Call& call, const AddProduct& handle, const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta,
-                   const Scalar& alpha) {
+using AddProduct =
+    dispatch::Op<Tensor(const Tensor&, const Tensor&, const Tensor&, const Scalar&, const Scalar&), MatmulKernel>;
+Tensor add_product(Call& call, const AddProduct& handle, const Tensor& self, const Tensor& a, const Tensor& b,
+                   const Scalar& beta, const Scalar& alpha) {
   const Device device = call.device_of({&self, &a, &b});
   const DType t = a.dtype();
-  TENON_CHECK(self.dtype() == t, DtypeError, call.name(), ": self: expected the dtype of the matrices, ", t, ", got ", self.dtype());
+  TENON_CHECK(self.dtype() == t, DtypeError, call.name(), ": self: expected the dtype of the matrices, ", t, ", got ",
+              self.dtype());
   TENON_CHECK(is_complex(t) || (!beta.is_complex() && !alpha.is_complex()), DtypeError, call.name(),
               ": beta, alpha: expected numbers that fit ", t, ", got ", beta, " and ", alpha);
   const DimVector sizes = product_sizes(a, b);
@@ -129,26 +134,28 @@ Tensor bmm(Call& call, const Tensor& self, const Tensor& mat2) {
   check_product(call, self, mat2, 3, {"self", "mat2"});
   return product(call, op::bmm, self, mat2);
 }
-Tensor addmm(Call& call, const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta, const Scalar& alpha) {
+Tensor addmm(Call& call, const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
+             const Scalar& alpha) {
   check_product(call, mat1, mat2, 2, {"mat1", "mat2"});
   return add_product(call, op::addmm, self, mat1, mat2, beta, alpha);
 }
-Tensor baddbmm(Call& call, const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta, const Scalar& alpha) {
+Tensor baddbmm(Call& call, const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta,
+               const Scalar& alpha) {
   check_product(call, batch1, batch2, 3, {"batch1", "batch2"});
   return add_product(call, op::baddbmm, self, batch1, batch2, beta, alpha);
 }
 
 Tensor mv(Call&, const Tensor& self, const Tensor& vec) {
-  TENON_CHECK(self.dim() == 2 && vec.dim() == 1, ShapeError, "mv: expected a matrix and a vector, got ", self.dim(), " and ",
-              vec.dim(), " dimensions");
+  TENON_CHECK(self.dim() == 2 && vec.dim() == 1, ShapeError, "mv: expected a matrix and a vector, got ", self.dim(),
+              " and ", vec.dim(), " dimensions");
   return op::mm(self, vec.unsqueeze(1)).view(self.size(0));
 }
 
 Tensor dot(Call&, const Tensor& self, const Tensor& tensor) {
   TENON_CHECK(self.dim() == 1 && tensor.dim() == 1, ShapeError, "dot: expected two vectors, got ", self.dim(), " and ",
               tensor.dim(), " dimensions");
-  TENON_CHECK(self.numel() == tensor.numel(), ShapeError, "dot: expected vectors of one length, got ", self.numel(), " and ",
-              tensor.numel());
+  TENON_CHECK(self.numel() == tensor.numel(), ShapeError, "dot: expected vectors of one length, got ", self.numel(),
+              " and ", tensor.numel());
   return op::mm(self.unsqueeze(0), tensor.unsqueeze(1)).view(IntArrayRef());
 }
 
@@ -179,7 +186,8 @@ Tensor matmul(Call&, const Tensor& self, const Tensor& other) {
 
 Tensor linear(Call&, const Tensor& input, const Tensor& weight, const Tensor& bias) {
   TENON_CHECK(input.dim() >= 1, ShapeError, "linear: input: expected at least one dimension, got a 0-dim tensor");
-  TENON_CHECK(weight.dim() == 2 || weight.dim() == 1, ShapeError, "linear: weight: expected [out, in], got ", weight.sizes());
+  TENON_CHECK(weight.dim() == 2 || weight.dim() == 1, ShapeError, "linear: weight: expected [out, in], got ",
+              weight.sizes());
   TENON_CHECK(input.size(-1) == weight.size(-1), ShapeError, "linear: input: expected ", weight.size(-1),
               " features in the last dimension, as in weight, got sizes ", input.sizes());
   if (weight.dim() == 1) {

@@ -14,15 +14,21 @@ namespace tenon {
 using MatmulKernel = void(const Tensor& out, const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta,
                           const Scalar& alpha);
 
-TENON_OP(mm, "mm(Tensor self, Tensor mat2) -> Tensor", kernel, kNoInplace, Tensor(const Tensor&, const Tensor&), MatmulKernel)
-TENON_OP(bmm, "bmm(Tensor self, Tensor mat2) -> Tensor", kernel, kNoInplace, Tensor(const Tensor&, const Tensor&), MatmulKernel)
-TENON_OP(addmm, "addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", kernel, kPlain,
-         Tensor(const Tensor&, const Tensor&, const Tensor&, const Scalar&, const Scalar&), MatmulKernel)
-TENON_OP(baddbmm, "baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", kernel,
+TENON_OP(mm, "mm(Tensor self, Tensor mat2) -> Tensor", kernel, kNoInplace, Tensor(const Tensor&, const Tensor&),
+         MatmulKernel)
+TENON_OP(bmm, "bmm(Tensor self, Tensor mat2) -> Tensor", kernel, kNoInplace, Tensor(const Tensor&, const Tensor&),
+         MatmulKernel)
+TENON_OP(addmm, "addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", kernel,
          kPlain, Tensor(const Tensor&, const Tensor&, const Tensor&, const Scalar&, const Scalar&), MatmulKernel)
-TENON_OP(mv, "mv(Tensor self, Tensor vec) -> Tensor", composite, kNoInplace, Tensor(const Tensor&, const Tensor&), void())
-TENON_OP(dot, "dot(Tensor self, Tensor tensor) -> Tensor", composite, kNoInplace, Tensor(const Tensor&, const Tensor&), void())
-TENON_OP(matmul, "matmul(Tensor self, Tensor other) -> Tensor", composite, kNoInplace, Tensor(const Tensor&, const Tensor&), void())
+TENON_OP(baddbmm, "baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+         kernel, kPlain, Tensor(const Tensor&, const Tensor&, const Tensor&, const Scalar&, const Scalar&),
+         MatmulKernel)
+TENON_OP(mv, "mv(Tensor self, Tensor vec) -> Tensor", composite, kNoInplace, Tensor(const Tensor&, const Tensor&),
+         void())
+TENON_OP(dot, "dot(Tensor self, Tensor tensor) -> Tensor", composite, kNoInplace, Tensor(const Tensor&, const Tensor&),
+         void())
+TENON_OP(matmul, "matmul(Tensor self, Tensor other) -> Tensor", composite, kNoInplace,
+         Tensor(const Tensor&, const Tensor&), void())
 TENON_OP(linear, "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", composite, kNoInplace,
          Tensor(const Tensor&, const Tensor&, const Tensor&), void())
 
@@ -37,7 +43,8 @@ inline Tensor mm(const Tensor& self, const Tensor& mat2) { return op::mm(self, m
 /// [batch, m, k] x [batch, k, n] -> [batch, m, n].
 inline Tensor bmm(const Tensor& self, const Tensor& mat2) { return op::bmm(self, mat2); }
 /// beta * self + alpha * mat1 @ mat2; `self` broadcasts to [m, n] and is not read when beta is 0.
-inline Tensor addmm(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta = 1, const Scalar& alpha = 1) {
+inline Tensor addmm(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta = 1,
+                    const Scalar& alpha = 1) {
   return op::addmm(self, mat1, mat2, beta, alpha);
 }
 /// The same for batches: `self` broadcasts to [batch, m, n].
@@ -53,6 +60,8 @@ inline Tensor dot(const Tensor& self, const Tensor& tensor) { return op::dot(sel
 /// right a column, and batch dimensions broadcast.
 inline Tensor matmul(const Tensor& self, const Tensor& other) { return op::matmul(self, other); }
 /// input [..., in] times weight [out, in] transposed, plus bias [out] if given: [..., out].
-inline Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias = {}) { return op::linear(input, weight, bias); }
+inline Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias = {}) {
+  return op::linear(input, weight, bias);
+}
 
 }  // namespace tenon

@@ -20,16 +20,19 @@ struct Geometry {
 };
 
 Geometry check(const Call& call, const Tensor& input, IntArrayRef shape, const Tensor& weight, const Tensor& bias) {
-  TENON_CHECK(is_floating_point(input.dtype()), DtypeError, call.name(), ": input: expected a floating dtype, got ", input.dtype());
+  TENON_CHECK(is_floating_point(input.dtype()), DtypeError, call.name(), ": input: expected a floating dtype, got ",
+              input.dtype());
   TENON_CHECK(!shape.empty(), ShapeError, call.name(), ": normalized_shape: expected at least one dimension");
   const std::size_t rank = input.sizes().size();
   const bool fits = rank >= shape.size() && input.sizes().slice(rank - shape.size(), shape.size()) == shape;
-  TENON_CHECK(fits, ShapeError, call.name(), ": input: expected sizes ending in normalized_shape ", shape, ", got ", input.sizes());
+  TENON_CHECK(fits, ShapeError, call.name(), ": input: expected sizes ending in normalized_shape ", shape, ", got ",
+              input.sizes());
   for (const Tensor* t : {&weight, &bias}) {
     if (!t->defined()) continue;
-    TENON_CHECK(t->sizes() == shape, ShapeError, call.name(), ": weight, bias: expected sizes ", shape, ", got ", t->sizes());
-    TENON_CHECK(t->dtype() == input.dtype() || (is_half(input.dtype()) && t->dtype() == kFloat32), DtypeError, call.name(),
-                ": weight, bias: expected the dtype of input, ", input.dtype(), ", got ", t->dtype());
+    TENON_CHECK(t->sizes() == shape, ShapeError, call.name(), ": weight, bias: expected sizes ", shape, ", got ",
+                t->sizes());
+    TENON_CHECK(t->dtype() == input.dtype() || (is_half(input.dtype()) && t->dtype() == kFloat32), DtypeError,
+                call.name(), ": weight, bias: expected the dtype of input, ", input.dtype(), ", got ", t->dtype());
   }
   TENON_CHECK(!weight.defined() || !bias.defined() || weight.dtype() == bias.dtype(), DtypeError, call.name(),
               ": weight and bias: expected one dtype, got ", weight.dtype(), " and ", bias.dtype());
@@ -66,22 +69,24 @@ std::tuple<Tensor, Tensor, Tensor> native_layer_norm(Call& call, const Tensor& i
     if (mean.numel() != 0) mean.zero_(), rstd.zero_();
     return {out, mean, rstd};
   }
-  kernel(matrix(out, g.rows, g.columns), vector(mean, g.rows), vector(rstd, g.rows), matrix(input.contiguous(), g.rows, g.columns),
-         vector(dense(weight), g.columns), vector(dense(bias), g.columns), eps);
+  kernel(matrix(out, g.rows, g.columns), vector(mean, g.rows), vector(rstd, g.rows),
+         matrix(input.contiguous(), g.rows, g.columns), vector(dense(weight), g.columns),
+         vector(dense(bias), g.columns), eps);
   return {out, mean, rstd};
 }
 
-std::tuple<Tensor, Tensor, Tensor> native_layer_norm_backward(Call& call, const Tensor& grad_output, const Tensor& input,
-                                                              IntArrayRef normalized_shape, const Tensor& mean,
-                                                              const Tensor& rstd, const Tensor& weight, const Tensor& bias,
+std::tuple<Tensor, Tensor, Tensor> native_layer_norm_backward(Call& call, const Tensor& grad_output,
+                                                              const Tensor& input, IntArrayRef normalized_shape,
+                                                              const Tensor& mean, const Tensor& rstd,
+                                                              const Tensor& weight, const Tensor& bias,
                                                               int64_t output_mask) {
   const Device device = call.device_of({&grad_output, &input, &mean, &rstd, &weight, &bias});
   const Geometry g = check(call, input, normalized_shape, weight, bias);
   TENON_CHECK(grad_output.sizes() == input.sizes() && grad_output.dtype() == input.dtype(), ShapeError, call.name(),
               ": grad_output: expected sizes and dtype of input, ", input.sizes(), " ", input.dtype(), ", got ",
               grad_output.sizes(), " ", grad_output.dtype());
-  TENON_CHECK(mean.numel() == g.rows && rstd.numel() == g.rows, ShapeError, call.name(), ": mean, rstd: expected ", g.rows,
-              " elements, got ", mean.numel(), " and ", rstd.numel());
+  TENON_CHECK(mean.numel() == g.rows && rstd.numel() == g.rows, ShapeError, call.name(), ": mean, rstd: expected ",
+              g.rows, " elements, got ", mean.numel(), " and ", rstd.numel());
   const DType t = parameter_dtype(input, weight, bias);
   const auto own = [&](int i, IntArrayRef sizes, DType dtype) {
     if ((output_mask >> i & 1) == 0) return Tensor();
@@ -99,11 +104,13 @@ std::tuple<Tensor, Tensor, Tensor> native_layer_norm_backward(Call& call, const 
   op::native_layer_norm_backward.kernel(input.backend(), dispatch::key_of(input.dtype()))(
       matrix(dx, g.rows, g.columns), vector(dweight, g.columns), vector(dbias, g.columns),
       matrix(grad_output.contiguous(), g.rows, g.columns), matrix(input.contiguous(), g.rows, g.columns),
-      vector(mean.to(t).contiguous(), g.rows), vector(rstd.to(t).contiguous(), g.rows), vector(dense(weight), g.columns));
+      vector(mean.to(t).contiguous(), g.rows), vector(rstd.to(t).contiguous(), g.rows),
+      vector(dense(weight), g.columns));
   return {dx, dweight, dbias};
 }
 
-Tensor layer_norm(Call&, const Tensor& input, IntArrayRef normalized_shape, const Tensor& weight, const Tensor& bias, double eps) {
+Tensor layer_norm(Call&, const Tensor& input, IntArrayRef normalized_shape, const Tensor& weight, const Tensor& bias,
+                  double eps) {
   return std::get<0>(op::native_layer_norm(input, normalized_shape, weight, bias, eps));
 }
 

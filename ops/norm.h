@@ -10,7 +10,8 @@ namespace tenon {
 // their gradients [columns] or undefined. rows and columns are at least 1. The dtype of mean and rstd is that of x,
 // except float32 beside 16-bit x with float32 weights; weight and bias have that dtype too.
 TENON_OP(native_layer_norm,
-         "native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor output, "
+         "native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor "
+         "output, "
          "Tensor mean, Tensor rstd)",
          kernel, kNoInplace,
          std::tuple<Tensor, Tensor, Tensor>(const Tensor&, IntArrayRef, const Tensor&, const Tensor&, double),
@@ -18,7 +19,8 @@ TENON_OP(native_layer_norm,
               const Tensor& bias, double eps))
 // output_mask: bit 0 grad_input, bit 1 grad_weight, bit 2 grad_bias; results not asked for are undefined.
 TENON_OP(native_layer_norm_backward,
-         "native_layer_norm_backward(Tensor grad_output, Tensor input, int[] normalized_shape, Tensor mean, Tensor rstd, Tensor? "
+         "native_layer_norm_backward(Tensor grad_output, Tensor input, int[] normalized_shape, Tensor mean, Tensor "
+         "rstd, Tensor? "
          "weight, Tensor? bias, int output_mask=7) -> (Tensor, Tensor, Tensor)",
          kernel, kNoInplace,
          std::tuple<Tensor, Tensor, Tensor>(const Tensor&, const Tensor&, IntArrayRef, const Tensor&, const Tensor&,
@@ -26,13 +28,14 @@ TENON_OP(native_layer_norm_backward,
          void(const Tensor& grad_input, const Tensor& grad_weight, const Tensor& grad_bias, const Tensor& grad_output,
               const Tensor& x, const Tensor& mean, const Tensor& rstd, const Tensor& weight))
 TENON_OP(layer_norm,
-         "layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05) -> Tensor",
+         "layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05) -> "
+         "Tensor",
          composite, kNoInplace, Tensor(const Tensor&, IntArrayRef, const Tensor&, const Tensor&, double), void())
 
 /// (input - mean) / sqrt(variance + eps) over the last dimensions, which must equal `normalized_shape`, then times
 /// `weight` plus `bias` (both of sizes normalized_shape). Statistics are float32 for 16-bit input.
-inline Tensor layer_norm(const Tensor& input, IntArrayRef normalized_shape, const Tensor& weight = {}, const Tensor& bias = {},
-                         double eps = 1e-5) {
+inline Tensor layer_norm(const Tensor& input, IntArrayRef normalized_shape, const Tensor& weight = {},
+                         const Tensor& bias = {}, double eps = 1e-5) {
   return op::layer_norm(input, normalized_shape, weight, bias, eps);
 }
 

@@ -42,13 +42,25 @@ void check_range(const char* who, int64_t low, int64_t high, DType t) {
   const int64_t top = high - 1;
   bool fits = true;
   switch (t) {
-    case kUInt8: fits = low >= 0 && top <= 255; break;
-    case kInt8: fits = low >= -128 && top <= 127; break;
-    case kInt16: fits = low >= -32768 && top <= 32767; break;
-    case kInt32: fits = low >= -2147483648LL && top <= 2147483647LL; break;
-    case kBool: fits = low >= 0 && top <= 1; break;
-    case kInt64: break;
-    default: fits = static_cast<double>(low) >= -exact_limit(t) && static_cast<double>(top) <= exact_limit(t);
+    case kUInt8:
+      fits = low >= 0 && top <= 255;
+      break;
+    case kInt8:
+      fits = low >= -128 && top <= 127;
+      break;
+    case kInt16:
+      fits = low >= -32768 && top <= 32767;
+      break;
+    case kInt32:
+      fits = low >= -2147483648LL && top <= 2147483647LL;
+      break;
+    case kBool:
+      fits = low >= 0 && top <= 1;
+      break;
+    case kInt64:
+      break;
+    default:
+      fits = static_cast<double>(low) >= -exact_limit(t) && static_cast<double>(top) <= exact_limit(t);
   }
   TENON_CHECK(fits, ValueError, who, ": low, high: ", low, " to ", top, " does not fit ", t);
 }
@@ -108,7 +120,8 @@ Tensor spread(const Operand& mean, const Operand& std, IntArrayRef sizes, Device
 
 Tensor normal_tensors(Call& call, const Tensor& mean, const Tensor& std) {
   check_std(std);
-  return spread(mean, std, dispatch::broadcast_sizes(mean.sizes(), std.sizes(), "normal"), call.device_of({&mean, &std}));
+  return spread(mean, std, dispatch::broadcast_sizes(mean.sizes(), std.sizes(), "normal"),
+                call.device_of({&mean, &std}));
 }
 Tensor normal_mean(Call&, const Tensor& mean, double std) {
   TENON_CHECK(std >= 0, ValueError, "normal: std: expected a number >= 0, got ", std);
@@ -118,20 +131,21 @@ Tensor normal_std(Call&, double mean, const Tensor& std) {
   check_std(std);
   return spread(mean, std, std.sizes(), std.device());
 }
-Tensor normal_sizes(Call&, double mean, double std, IntArrayRef size, std::optional<DType> dtype, std::optional<Device> device,
-                    bool requires_grad) {
+Tensor normal_sizes(Call&, double mean, double std, IntArrayRef size, std::optional<DType> dtype,
+                    std::optional<Device> device, bool requires_grad) {
   const Tensor out = made(size, dtype.value_or(default_dtype()), device, "normal");
   return with_grad(op::normal.inplace(out, out, mean, std), requires_grad);
 }
 
 Tensor random(Call& call, const Tensor& self, int64_t low, int64_t high) {
-  TENON_CHECK(!is_complex(self.dtype()) && !is_float8(self.dtype()), DtypeError, "random: self: expected a real dtype, got ",
-              self.dtype());
+  TENON_CHECK(!is_complex(self.dtype()) && !is_float8(self.dtype()), DtypeError,
+              "random: self: expected a real dtype, got ", self.dtype());
   check_range("random", low, high, self.dtype());
   const Tensor out = target(call, 0, self, self.dtype());
   if (out.numel() == 0 || out.is_meta()) return out;
   const uint64_t range = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
-  op::random.kernel(out.backend(), key_of(out.dtype()))(out, low, range, draw(out, blocks(out.numel(), range > kNarrowRange)));
+  op::random.kernel(out.backend(), key_of(out.dtype()))(out, low, range,
+                                                        draw(out, blocks(out.numel(), range > kNarrowRange)));
   return out;
 }
 
@@ -143,29 +157,31 @@ Tensor bernoulli_p(Call& call, const Tensor& self, double p) {
   return out;
 }
 Tensor bernoulli(Call& call, const Tensor& self) {
-  TENON_CHECK(is_floating_point(self.dtype()), DtypeError, "bernoulli: self: expected probabilities of a floating dtype, got ",
-              self.dtype());
+  TENON_CHECK(is_floating_point(self.dtype()), DtypeError,
+              "bernoulli: self: expected probabilities of a floating dtype, got ", self.dtype());
   const Tensor out = target(call, 0, self, self.dtype(), {&self});
   if (out.numel() == 0 || out.is_meta()) return out;
-  op::bernoulli.kernel(out.backend(), key_of(out.dtype()))(out, self.contiguous(), 0, draw(out, blocks(out.numel(), false)));
+  op::bernoulli.kernel(out.backend(), key_of(out.dtype()))(out, self.contiguous(), 0,
+                                                           draw(out, blocks(out.numel(), false)));
   return out;
 }
 
 Tensor randperm(Call& call, int64_t n, std::optional<DType> dtype, std::optional<Device> device, bool requires_grad) {
   TENON_CHECK(n >= 0, ValueError, "randperm: n: expected a number >= 0, got ", n);
   const DType t = dtype.value_or(kInt64);
-  TENON_CHECK(!is_complex(t) && t != kBool && !is_float8(t), DtypeError, "randperm: dtype: expected a real dtype, got ", t);
+  TENON_CHECK(!is_complex(t) && t != kBool && !is_float8(t), DtypeError, "randperm: dtype: expected a real dtype, got ",
+              t);
   if (n > 0) check_range("randperm", 0, n, t);
   Tensor out = call.output(0, n, t, device.value_or(Device(kCPU)));
   if (!out.is_contiguous()) out = make_tensor(n, t, out.device());
-  if (n > 0 && !out.is_meta())
-    op::randperm.kernel(out.backend(), key_of(t))(out, draw(out, blocks(n, true)));
+  if (n > 0 && !out.is_meta()) op::randperm.kernel(out.backend(), key_of(t))(out, draw(out, blocks(n, true)));
   return with_grad(out, requires_grad);
 }
 
 std::tuple<Tensor, Tensor> native_dropout(Call& call, const Tensor& input, double p, std::optional<bool> train) {
   check_probability(call, p);
-  TENON_CHECK(is_floating_point(input.dtype()), DtypeError, "native_dropout: input: expected a floating dtype, got ", input.dtype());
+  TENON_CHECK(is_floating_point(input.dtype()), DtypeError, "native_dropout: input: expected a floating dtype, got ",
+              input.dtype());
   Tensor out = target(call, 0, input, input.dtype(), {&input}), mask = target(call, 1, input, kBool, {&input});
   if (out.numel() == 0 || out.is_meta()) return {out, mask};
   if (!train.value_or(true)) {
@@ -179,7 +195,8 @@ std::tuple<Tensor, Tensor> native_dropout(Call& call, const Tensor& input, doubl
 }
 
 Tensor native_dropout_backward(Call&, const Tensor& grad_output, const Tensor& mask, double scale) {
-  TENON_CHECK(mask.dtype() == kBool, DtypeError, "native_dropout_backward: mask: expected a bool tensor, got ", mask.dtype());
+  TENON_CHECK(mask.dtype() == kBool, DtypeError, "native_dropout_backward: mask: expected a bool tensor, got ",
+              mask.dtype());
   return op::mul(op::mul(grad_output, mask), scale);
 }
 
@@ -198,20 +215,23 @@ Tensor randn(Call&, IntArrayRef size, std::optional<DType> dtype, std::optional<
   const Tensor out = made(size, dtype.value_or(default_dtype()), device, "randn");
   return with_grad(op::normal.inplace(out, out, 0, 1), requires_grad);
 }
-Tensor randint(Call&, int64_t high, IntArrayRef size, std::optional<DType> dtype, std::optional<Device> device, bool requires_grad) {
+Tensor randint(Call&, int64_t high, IntArrayRef size, std::optional<DType> dtype, std::optional<Device> device,
+               bool requires_grad) {
   return op::randint_low(0, high, size, dtype, device, requires_grad);
 }
-Tensor randint_low(Call&, int64_t low, int64_t high, IntArrayRef size, std::optional<DType> dtype, std::optional<Device> device,
-                   bool requires_grad) {
+Tensor randint_low(Call&, int64_t low, int64_t high, IntArrayRef size, std::optional<DType> dtype,
+                   std::optional<Device> device, bool requires_grad) {
   check_range("randint", low, high, dtype.value_or(kInt64));
   const Tensor out = made(size, dtype.value_or(kInt64), device, "randint");
   return with_grad(op::random.inplace(out, out, low, high), requires_grad);
 }
-Tensor rand_like(Call&, const Tensor& self, std::optional<DType> dtype, std::optional<Device> device, bool requires_grad) {
+Tensor rand_like(Call&, const Tensor& self, std::optional<DType> dtype, std::optional<Device> device,
+                 bool requires_grad) {
   const Tensor out = like(self, dtype, device);
   return with_grad(op::uniform.inplace(out, out, 0, 1), requires_grad);
 }
-Tensor randn_like(Call&, const Tensor& self, std::optional<DType> dtype, std::optional<Device> device, bool requires_grad) {
+Tensor randn_like(Call&, const Tensor& self, std::optional<DType> dtype, std::optional<Device> device,
+                  bool requires_grad) {
   const Tensor out = like(self, dtype, device);
   return with_grad(op::normal.inplace(out, out, 0, 1), requires_grad);
 }

@@ -11,39 +11,44 @@ namespace tenon {
 
 // Kernels write every element of `out`, which is contiguous and not empty; the counters they use are reserved.
 TENON_OP(uniform, "uniform(Tensor self, float from=0, float to=1) -> Tensor", kernel, kNonDifferentiable,
-         Tensor(const Tensor&, double, double), void(const Tensor& out, double from, double to, const PhiloxState& state))
+         Tensor(const Tensor&, double, double),
+         void(const Tensor& out, double from, double to, const PhiloxState& state))
 // normal.Tensor_float and its sisters come first, so that normal(mean) means elementwise means; normal_ is `normal`.
 TENON_OP(normal_tensors, "normal.Tensor_Tensor(Tensor mean, Tensor std) -> Tensor", composite, kNoInplace,
          Tensor(const Tensor&, const Tensor&), void())
 TENON_OP(normal_mean, "normal.Tensor_float(Tensor mean, float std=1) -> Tensor", composite, kNoInplace,
          Tensor(const Tensor&, double), void())
-TENON_OP(normal_std, "normal.float_Tensor(float mean, Tensor std) -> Tensor", composite, kNoInplace, Tensor(double, const Tensor&),
-         void())
+TENON_OP(normal_std, "normal.float_Tensor(float mean, Tensor std) -> Tensor", composite, kNoInplace,
+         Tensor(double, const Tensor&), void())
 TENON_OP(normal_sizes,
          "normal.float_float(float mean, float std, int[] size, *, dtype? dtype=None, device? device=None, bool "
          "requires_grad=False) -> Tensor",
-         composite, kNoInplace, Tensor(double, double, IntArrayRef, std::optional<DType>, std::optional<Device>, bool), void())
+         composite, kNoInplace, Tensor(double, double, IntArrayRef, std::optional<DType>, std::optional<Device>, bool),
+         void())
 TENON_OP(normal, "normal(Tensor self, float mean=0, float std=1) -> Tensor", kernel, kNonDifferentiable,
-         Tensor(const Tensor&, double, double), void(const Tensor& out, double mean, double std, const PhiloxState& state))
+         Tensor(const Tensor&, double, double),
+         void(const Tensor& out, double mean, double std, const PhiloxState& state))
 // low and the number of values (0: all 2^64).
 TENON_OP(random, "random(Tensor self, int low, int high) -> Tensor", kernel, kNonDifferentiable,
-         Tensor(const Tensor&, int64_t, int64_t), void(const Tensor& out, int64_t low, uint64_t range, const PhiloxState& state))
+         Tensor(const Tensor&, int64_t, int64_t),
+         void(const Tensor& out, int64_t low, uint64_t range, const PhiloxState& state))
 // `p` is contiguous with out's sizes and a floating dtype, and undefined when the number counts. Key: out's dtype.
-TENON_OP(bernoulli_p, "bernoulli.p(Tensor self, float p) -> Tensor", kernel, kNonDifferentiable, Tensor(const Tensor&, double),
+TENON_OP(bernoulli_p, "bernoulli.p(Tensor self, float p) -> Tensor", kernel, kNonDifferentiable,
+         Tensor(const Tensor&, double),
          void(const Tensor& out, const Tensor& p, double number, const PhiloxState& state))
 TENON_OP(bernoulli, "bernoulli(Tensor self) -> Tensor", kernel, kNonDifferentiable, Tensor(const Tensor&),
          void(const Tensor& out, const Tensor& p, double number, const PhiloxState& state))
-TENON_OP(randperm, "randperm(int n, *, dtype? dtype=None, device? device=None, bool requires_grad=False) -> Tensor", kernel,
-         kNoInplace | kNonDifferentiable, Tensor(int64_t, std::optional<DType>, std::optional<Device>, bool),
+TENON_OP(randperm, "randperm(int n, *, dtype? dtype=None, device? device=None, bool requires_grad=False) -> Tensor",
+         kernel, kNoInplace | kNonDifferentiable, Tensor(int64_t, std::optional<DType>, std::optional<Device>, bool),
          void(const Tensor& out, const PhiloxState& state))
 // out, mask (bool) and x contiguous; element i is kept when its uniform is below 1 - p, and then scaled by 1 / (1 - p).
-TENON_OP(native_dropout, "native_dropout(Tensor input, float p, bool? train=True) -> (Tensor output, Tensor mask)", kernel,
-         kNoInplace, std::tuple<Tensor, Tensor>(const Tensor&, double, std::optional<bool>),
+TENON_OP(native_dropout, "native_dropout(Tensor input, float p, bool? train=True) -> (Tensor output, Tensor mask)",
+         kernel, kNoInplace, std::tuple<Tensor, Tensor>(const Tensor&, double, std::optional<bool>),
          void(const Tensor& out, const Tensor& mask, const Tensor& x, double p, const PhiloxState& state))
-TENON_OP(native_dropout_backward, "native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor", composite,
-         kNoInplace, Tensor(const Tensor&, const Tensor&, double), void())
-TENON_OP(dropout, "dropout(Tensor input, float p=0.5, bool training=True, bool inplace=False) -> Tensor", composite, kPlain,
-         Tensor(const Tensor&, double, bool, bool), void())
+TENON_OP(native_dropout_backward, "native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor",
+         composite, kNoInplace, Tensor(const Tensor&, const Tensor&, double), void())
+TENON_OP(dropout, "dropout(Tensor input, float p=0.5, bool training=True, bool inplace=False) -> Tensor", composite,
+         kPlain, Tensor(const Tensor&, double, bool, bool), void())
 
 #define TENON_FACTORY_ARGUMENTS "*, dtype? dtype=None, device? device=None, bool requires_grad=False) -> Tensor"
 TENON_OP(rand, "rand(int[] size, " TENON_FACTORY_ARGUMENTS, composite, kNoInplace,
@@ -65,9 +70,13 @@ TENON_OP(randint_like_low, "randint_like.low_dtype(Tensor self, int low, int hig
 #undef TENON_FACTORY_ARGUMENTS
 
 /// Uniform on [0, 1). Default float unless `options` name a floating or complex dtype.
-inline Tensor rand(IntArrayRef sizes, const TensorOptions& o = {}) { return op::rand(sizes, o.dtype(), o.device(), o.requires_grad()); }
+inline Tensor rand(IntArrayRef sizes, const TensorOptions& o = {}) {
+  return op::rand(sizes, o.dtype(), o.device(), o.requires_grad());
+}
 /// Standard normal; complex numbers have variance 1.
-inline Tensor randn(IntArrayRef sizes, const TensorOptions& o = {}) { return op::randn(sizes, o.dtype(), o.device(), o.requires_grad()); }
+inline Tensor randn(IntArrayRef sizes, const TensorOptions& o = {}) {
+  return op::randn(sizes, o.dtype(), o.device(), o.requires_grad());
+}
 /// Integers from low (0 if left out) to high - 1; int64 by default. ValueError unless low < high and both fit the dtype.
 inline Tensor randint(int64_t high, IntArrayRef sizes, const TensorOptions& o = {}) {
   return op::randint(high, sizes, o.dtype(), o.device(), o.requires_grad());
@@ -76,17 +85,29 @@ inline Tensor randint(int64_t low, int64_t high, IntArrayRef sizes, const Tensor
   return op::randint_low(low, high, sizes, o.dtype(), o.device(), o.requires_grad());
 }
 /// A random order of 0 ... n - 1; int64 by default.
-inline Tensor randperm(int64_t n, const TensorOptions& o = {}) { return op::randperm(n, o.dtype(), o.device(), o.requires_grad()); }
-inline Tensor rand_like(const Tensor& self, const TensorOptions& o = {}) { return op::rand_like(self, o.dtype(), o.device(), o.requires_grad()); }
-inline Tensor randn_like(const Tensor& self, const TensorOptions& o = {}) { return op::randn_like(self, o.dtype(), o.device(), o.requires_grad()); }
+inline Tensor randperm(int64_t n, const TensorOptions& o = {}) {
+  return op::randperm(n, o.dtype(), o.device(), o.requires_grad());
+}
+inline Tensor rand_like(const Tensor& self, const TensorOptions& o = {}) {
+  return op::rand_like(self, o.dtype(), o.device(), o.requires_grad());
+}
+inline Tensor randn_like(const Tensor& self, const TensorOptions& o = {}) {
+  return op::randn_like(self, o.dtype(), o.device(), o.requires_grad());
+}
 inline Tensor randint_like(const Tensor& self, int64_t low, int64_t high, const TensorOptions& o = {}) {
   return op::randint_like_low(self, low, high, o.dtype(), o.device(), o.requires_grad());
 }
 /// Fills self, in place. Returns it.
-inline Tensor uniform_(const Tensor& self, double from = 0, double to = 1) { return op::uniform.inplace(self, self, from, to); }
-inline Tensor normal_(const Tensor& self, double mean = 0, double std = 1) { return op::normal.inplace(self, self, mean, std); }
+inline Tensor uniform_(const Tensor& self, double from = 0, double to = 1) {
+  return op::uniform.inplace(self, self, from, to);
+}
+inline Tensor normal_(const Tensor& self, double mean = 0, double std = 1) {
+  return op::normal.inplace(self, self, mean, std);
+}
 inline Tensor bernoulli_(const Tensor& self, double p = 0.5) { return op::bernoulli_p.inplace(self, self, p); }
-inline Tensor random_(const Tensor& self, int64_t low, int64_t high) { return op::random.inplace(self, self, low, high); }
+inline Tensor random_(const Tensor& self, int64_t low, int64_t high) {
+  return op::random.inplace(self, self, low, high);
+}
 /// Normal numbers with elementwise means and standard deviations, which broadcast.
 inline Tensor normal(const Tensor& mean, const Tensor& std) { return op::normal_tensors(mean, std); }
 inline Tensor normal(const Tensor& mean, double std = 1) { return op::normal_mean(mean, std); }
@@ -96,6 +117,8 @@ inline Tensor bernoulli(const Tensor& self) { return op::bernoulli(self); }
 inline Tensor bernoulli(const Tensor& self, double p) { return op::bernoulli_p(self, p); }
 /// In training, each element is zeroed with probability p and the others are scaled by 1 / (1 - p); else the input
 /// itself. ValueError unless 0 <= p <= 1.
-inline Tensor dropout(const Tensor& input, double p = 0.5, bool training = true) { return op::dropout(input, p, training, false); }
+inline Tensor dropout(const Tensor& input, double p = 0.5, bool training = true) {
+  return op::dropout(input, p, training, false);
+}
 
 }  // namespace tenon

@@ -31,7 +31,8 @@ void cat_cpu(const Tensor& out, TensorList tensors, int64_t dim) {
         });
       } else {
         parallel_for(0, outer, kPiece / run + 1, [&](int64_t begin, int64_t end) {
-          for (int64_t o = begin; o < end; ++o) std::memcpy(to + o * line, from + o * run, static_cast<std::size_t>(run));
+          for (int64_t o = begin; o < end; ++o)
+            std::memcpy(to + o * line, from + o * run, static_cast<std::size_t>(run));
         });
       }
     } else {

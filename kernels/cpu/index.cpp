@@ -107,26 +107,32 @@ template <class W>
 void embedding_cpu(const Tensor& out, const Tensor& weight, int64_t dim, const Tensor& index) {
   const auto* const places = static_cast<const int64_t*>(index.data_ptr());
   check_indices("embedding", places, index.numel(), weight.sizes()[0]);
-  move_slices<W>(out, weight, static_cast<std::size_t>(dim), index.numel(), std::identity(), [=](int64_t i) { return places[i]; });
+  move_slices<W>(out, weight, static_cast<std::size_t>(dim), index.numel(), std::identity(),
+                 [=](int64_t i) { return places[i]; });
 }
 template <class W>
 void index_copy_cpu(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& source) {
   const auto d = static_cast<std::size_t>(dim);
   const auto* const places = static_cast<const int64_t*>(index.data_ptr());
   check_indices("index_copy", places, index.numel(), out.sizes()[d]);
-  move_slices<W>(out, source, d, index.numel(), [=](int64_t i) { return places[i]; }, std::identity());
+  move_slices<W>(
+      out, source, d, index.numel(), [=](int64_t i) { return places[i]; }, std::identity());
 }
 
 // Sum of two elements: bool is or, 16-bit floats add in float32.
 template <class T>
 T sum_of(T a, T b) {
-  if constexpr (std::is_same_v<T, bool>) return a || b;
-  else return static_cast<T>(static_cast<compute_t<T>>(a) + static_cast<compute_t<T>>(b));
+  if constexpr (std::is_same_v<T, bool>)
+    return a || b;
+  else
+    return static_cast<T>(static_cast<compute_t<T>>(a) + static_cast<compute_t<T>>(b));
 }
 template <class T>
 T scaled(T alpha, T b) {
-  if constexpr (std::is_same_v<T, bool>) return alpha && b;
-  else return static_cast<T>(static_cast<compute_t<T>>(alpha) * static_cast<compute_t<T>>(b));
+  if constexpr (std::is_same_v<T, bool>)
+    return alpha && b;
+  else
+    return static_cast<T>(static_cast<compute_t<T>>(alpha) * static_cast<compute_t<T>>(b));
 }
 template <class T>
 void add_run(T* out, const T* source, T alpha, bool one, int64_t n) {
@@ -150,13 +156,14 @@ void index_add_cpu(const Tensor& out, int64_t dim, const Tensor& index, const Te
   const int64_t piece = std::max<int64_t>(64, a.run / (2 * num_threads())), pieces = (a.run + piece - 1) / piece;
   parallel_for(0, a.runs * pieces, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, n * std::min(piece, a.run))),
                [&](int64_t begin, int64_t end) {
-    for (int64_t t = begin; t < end; ++t) {
-      const int64_t r = t / pieces, j = t % pieces * piece, width = std::min(piece, a.run - j);
-      T* const to = static_cast<T*>(out.data_ptr()) + a.offset(r) + j;
-      const T* const from = static_cast<const T*>(source.data_ptr()) + b.offset(r) + j;
-      for (int64_t i = 0; i < n; ++i) add_run(to + places[i] * a.step, from + i * b.step, factor, one, width);
-    }
-  });
+                 for (int64_t t = begin; t < end; ++t) {
+                   const int64_t r = t / pieces, j = t % pieces * piece, width = std::min(piece, a.run - j);
+                   T* const to = static_cast<T*>(out.data_ptr()) + a.offset(r) + j;
+                   const T* const from = static_cast<const T*>(source.data_ptr()) + b.offset(r) + j;
+                   for (int64_t i = 0; i < n; ++i)
+                     add_run(to + places[i] * a.step, from + i * b.step, factor, one, width);
+                 }
+               });
 }
 
 template <class T>
@@ -182,8 +189,9 @@ void embedding_backward_cpu(const Tensor& grad_weight, const Tensor& grad, const
         add_run(to + begin, from + begin, T(1), true, end - begin);
         continue;
       }
-      const auto share = scale_grad_by_freq ? compute_t<T>(1) / static_cast<compute_t<T>>(counts[static_cast<std::size_t>(places[i])])
-                                            : compute_t<T>(1);
+      const auto share = scale_grad_by_freq
+                             ? compute_t<T>(1) / static_cast<compute_t<T>>(counts[static_cast<std::size_t>(places[i])])
+                             : compute_t<T>(1);
       for (int64_t j = begin; j < end; ++j)
         to[j * column] = sum_of(to[j * column], static_cast<T>(static_cast<compute_t<T>>(from[j]) * share));
     }
@@ -214,7 +222,8 @@ void each_indexed(const char* who, const Tensor& index, const Tensor& a, const T
         oi += at * index.strides()[d], oa += at * a.strides()[d], ob += at * b.strides()[d];
       }
       for (int64_t i = 0; i < length; ++i, oi += index_step, ob += b_step) {
-        if (dim == last) f(oa, ob, places[oi]);
+        if (dim == last)
+          f(oa, ob, places[oi]);
         else
           for (int64_t j = 0; j < width; ++j) f(oa + j * a_last, ob + j * b_last, places[oi + j * index_last]);
       }
@@ -228,7 +237,8 @@ void gather_cpu(const Tensor& out, const Tensor& self, int64_t dim, const Tensor
   W* const to = static_cast<W*>(out.data_ptr());
   const W* const from = static_cast<const W*>(self.data_ptr());
   const int64_t step = self.strides()[d];
-  each_indexed("gather", index, self, out, d, [=](int64_t in_self, int64_t in_out, int64_t i) { to[in_out] = from[in_self + i * step]; });
+  each_indexed("gather", index, self, out, d,
+               [=](int64_t in_self, int64_t in_out, int64_t i) { to[in_out] = from[in_self + i * step]; });
 }
 template <class T>
 void scatter_add_cpu(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& src) {

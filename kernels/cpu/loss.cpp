@@ -16,8 +16,8 @@ struct Targets {
   int64_t operator()(int64_t i) const {
     const int64_t c = values[i];
     if (c == ignored) return -1;
-    TENON_CHECK(c >= 0 && c < classes, IndexError, "nll_loss: target: ", c, " at position ", i, " is out of range; expected 0 to ",
-                classes - 1);
+    TENON_CHECK(c >= 0 && c < classes, IndexError, "nll_loss: target: ", c, " at position ", i,
+                " is out of range; expected 0 to ", classes - 1);
     return c;
   }
 };
@@ -30,7 +30,9 @@ void nll_loss_forward_cpu(const Tensor& output, const Tensor& total_weight, cons
   const T* const w = weight.defined() ? static_cast<const T*>(weight.data_ptr()) : nullptr;
   T* const out = static_cast<T*>(output.data_ptr());
   const Targets targets{static_cast<const int64_t*>(target.data_ptr()), classes, ignore_index};
-  const auto value = [&](int64_t i, int64_t c) { return -static_cast<compute_t<T>>(x[(i / inner * classes + c) * inner + i % inner]); };
+  const auto value = [&](int64_t i, int64_t c) {
+    return -static_cast<compute_t<T>>(x[(i / inner * classes + c) * inner + i % inner]);
+  };
   const auto factor = [&](int64_t c) { return w ? static_cast<compute_t<T>>(w[c]) : compute_t<T>(1); };
   if (reduction == kReductionNone) {
     parallel_for(0, count, kGrain, [&](int64_t begin, int64_t end) {
@@ -54,28 +56,31 @@ void nll_loss_forward_cpu(const Tensor& output, const Tensor& total_weight, cons
       }
   });
   double sum = 0, total = 0;
-  for (int64_t p = 0; p < parts; ++p) sum += sums[static_cast<std::size_t>(2 * p)], total += sums[static_cast<std::size_t>(2 * p + 1)];
+  for (int64_t p = 0; p < parts; ++p)
+    sum += sums[static_cast<std::size_t>(2 * p)], total += sums[static_cast<std::size_t>(2 * p + 1)];
   using C = compute_t<T>;
   out[0] = static_cast<T>(static_cast<C>(reduction == kReductionMean ? sum / total : sum));
   *static_cast<T*>(total_weight.data_ptr()) = static_cast<T>(static_cast<C>(total));
 }
 
 template <class T>
-void nll_loss_backward_cpu(const Tensor& grad_input, const Tensor& grad_output, const Tensor& target, const Tensor& weight,
-                           int64_t reduction, int64_t ignore_index, const Tensor& total_weight) {
+void nll_loss_backward_cpu(const Tensor& grad_input, const Tensor& grad_output, const Tensor& target,
+                           const Tensor& weight, int64_t reduction, int64_t ignore_index, const Tensor& total_weight) {
   using C = compute_t<T>;
   const int64_t n = grad_input.sizes()[0], classes = grad_input.sizes()[1], inner = grad_input.sizes()[2];
   T* const dx = static_cast<T*>(grad_input.data_ptr());
   const T* const g = static_cast<const T*>(grad_output.data_ptr());
   const T* const w = weight.defined() ? static_cast<const T*>(weight.data_ptr()) : nullptr;
   const Targets targets{static_cast<const int64_t*>(target.data_ptr()), classes, ignore_index};
-  const C divisor = reduction == kReductionMean ? static_cast<C>(*static_cast<const T*>(total_weight.data_ptr())) : C(1);
+  const C divisor =
+      reduction == kReductionMean ? static_cast<C>(*static_cast<const T*>(total_weight.data_ptr())) : C(1);
   parallel_for(0, n * inner, kGrain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t c = targets(i);
       if (c < 0) continue;
       const C up = static_cast<C>(g[reduction == kReductionNone ? i : 0]);
-      dx[(i / inner * classes + c) * inner + i % inner] = static_cast<T>(-(w ? static_cast<C>(w[c]) : C(1)) * up / divisor);
+      dx[(i / inner * classes + c) * inner + i % inner] =
+          static_cast<T>(-(w ? static_cast<C>(w[c]) : C(1)) * up / divisor);
     }
   });
 }

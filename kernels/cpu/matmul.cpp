@@ -45,15 +45,17 @@ template <class T>
 inline constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(hn::ScalableTag<T>()));
 /// Rows of a register tile: with two vectors each they leave registers for one row of b and a broadcast.
 inline constexpr int kRows = HWY_TARGET == HWY_AVX3 ? 14 : 6;
-inline constexpr int64_t kDepth = 512;           ///< steps of k per packed block
-inline constexpr int64_t kHeight = 16 * kRows;   ///< rows of a packed at once, for the second cache
-inline constexpr int64_t kWidth = 1024;          ///< columns of b packed at once
+inline constexpr int64_t kDepth = 512;             ///< steps of k per packed block
+inline constexpr int64_t kHeight = 16 * kRows;     ///< rows of a packed at once, for the second cache
+inline constexpr int64_t kWidth = 1024;            ///< columns of b packed at once
 inline constexpr int64_t kParallelWork = 1 << 19;  ///< multiply-adds that are worth a second thread
 
 // Widths of packed panels: full ones, and narrower ones for what is left.
 inline int64_t panel_rows(int64_t left) { return left > 8 ? kRows : left > 4 ? (kRows > 8 ? 8 : kRows) : 4; }
 template <class T>
-int64_t panel_columns(int64_t left) { return left > kLanes<T> ? 2 * kLanes<T> : kLanes<T>; }
+int64_t panel_columns(int64_t left) {
+  return left > kLanes<T> ? 2 * kLanes<T> : kLanes<T>;
+}
 
 /// Where a tile's results go.
 template <class T>
@@ -128,8 +130,8 @@ void run_tile(int64_t panel, int64_t k, const T* a, const T* b, const Target<T>&
 /// `to` = the panel's columns of row p, `width` values for each of k rows; what is missing becomes 0. `across` is the
 /// step along the panel, `along` the step in k.
 template <class T>
-void pack_panel(T* HWY_RESTRICT to, const T* HWY_RESTRICT from, int64_t across, int64_t along, int64_t count, int64_t width,
-                int64_t k) {
+void pack_panel(T* HWY_RESTRICT to, const T* HWY_RESTRICT from, int64_t across, int64_t along, int64_t count,
+                int64_t width, int64_t k) {
   if (count < width)
     for (int64_t p = 0; p < k; ++p)
       for (int64_t i = count; i < width; ++i) to[p * width + i] = T(0);
@@ -224,14 +226,15 @@ void matrix_vector(const Product<T>& x) {
 // --- matrices ----------------------------------------------------------------------------------------------------
 /// Rows [i0, i1) x columns [j0, j1) of one block (p0, depth) of k; `packed` holds b's panels of columns from jc on.
 template <class T>
-void multiply_block(const Product<T>& x, const T* packed, int64_t jc, int64_t p0, int64_t depth, int64_t i0, int64_t i1, int64_t j0,
-                    int64_t j1) {
+void multiply_block(const Product<T>& x, const T* packed, int64_t jc, int64_t p0, int64_t depth, int64_t i0, int64_t i1,
+                    int64_t j0, int64_t j1) {
   const int64_t rows = i1 - i0;
   Scratch<T> panels((rows + kRows) * depth, 0);
   int64_t used = 0;
   for (int64_t i = 0; i < rows;) {
     const int64_t width = panel_rows(rows - i), count = std::min(width, rows - i);
-    pack_panel(panels.data() + used, x.a + (i0 + i) * x.a_row + p0 * x.a_column, x.a_row, x.a_column, count, width, depth);
+    pack_panel(panels.data() + used, x.a + (i0 + i) * x.a_row + p0 * x.a_column, x.a_row, x.a_column, count, width,
+               depth);
     used += width * depth;
     i += count;
   }
@@ -244,11 +247,16 @@ void multiply_block(const Product<T>& x, const T* packed, int64_t jc, int64_t p0
       const int64_t panel = panel_rows(rows - i), count = std::min(panel, rows - i);
       T* const c = x.c + (i0 + i) * x.c_row + j * x.c_column;
       const Target<T> target =
-          first ? Target<T>{c, x.s ? x.s + (i0 + i) * x.s_row + j * x.s_column : nullptr, x.c_row, x.c_column, x.s_row, x.s_column,
-                            x.alpha, x.beta, count, columns}
+          first ? Target<T>{c,       x.s ? x.s + (i0 + i) * x.s_row + j * x.s_column : nullptr,
+                            x.c_row, x.c_column,
+                            x.s_row, x.s_column,
+                            x.alpha, x.beta,
+                            count,   columns}
                 : Target<T>{c, c, x.c_row, x.c_column, x.c_row, x.c_column, x.alpha, T(1), count, columns};
-      if (width == kLanes<T>) run_tile<T, 1>(panel, depth, a, b, target);
-      else run_tile<T, 2>(panel, depth, a, b, target);
+      if (width == kLanes<T>)
+        run_tile<T, 1>(panel, depth, a, b, target);
+      else
+        run_tile<T, 2>(panel, depth, a, b, target);
       a += panel * depth;
       i += count;
     }
@@ -275,8 +283,8 @@ void multiply(const Product<T>& x) {
       const auto pack = [&](int64_t begin, int64_t end) {
         for (int64_t q = begin; q < end; ++q) {
           const int64_t j = jc + q * kPanel, count = std::min(kPanel, je - j);
-          pack_panel(packed.data() + q * kPanel * depth, x.b + p0 * x.b_row + j * x.b_column, x.b_column, x.b_row, count,
-                     panel_columns<T>(x.n - j), depth);
+          pack_panel(packed.data() + q * kPanel * depth, x.b + p0 * x.b_row + j * x.b_column, x.b_column, x.b_row,
+                     count, panel_columns<T>(x.n - j), depth);
         }
       };
       // Tasks: bands of rows, times slices of columns when there are few bands.
@@ -286,13 +294,15 @@ void multiply(const Product<T>& x) {
         for (int64_t t = begin; t < end; ++t) {
           const int64_t i0 = t / slices * kHeight, j0 = jc + t % slices * slice * kPanel;
           if (j0 < je)
-            multiply_block(x, packed.data(), jc, p0, depth, i0, std::min(i0 + kHeight, x.m), j0, std::min(j0 + slice * kPanel, je));
+            multiply_block(x, packed.data(), jc, p0, depth, i0, std::min(i0 + kHeight, x.m), j0,
+                           std::min(j0 + slice * kPanel, je));
         }
       };
       if (threads == 1) {
         pack(0, panels);
         for (int64_t band = 0; band < bands; ++band)
-          multiply_block(x, packed.data(), jc, p0, depth, band * kHeight, std::min(band * kHeight + kHeight, x.m), jc, je);
+          multiply_block(x, packed.data(), jc, p0, depth, band * kHeight, std::min(band * kHeight + kHeight, x.m), jc,
+                         je);
       } else {
         parallel_for(0, panels, 4, pack);
         parallel_for(0, bands * slices, 1, task);
@@ -306,10 +316,23 @@ Product<T> product_of(const Tensor& out, const Tensor& self, const Tensor& a, co
   const std::size_t d = out.sizes().size() - 2;
   const auto row = [d](const Tensor& t) { return t.defined() ? t.strides()[d] : 0; };
   const auto column = [d](const Tensor& t) { return t.defined() ? t.strides()[d + 1] : 0; };
-  return {out.sizes()[d], out.sizes()[d + 1], a.sizes()[d + 1],
-          static_cast<const T*>(a.data_ptr()), static_cast<const T*>(b.data_ptr()),
-          self.defined() ? static_cast<const T*>(self.data_ptr()) : nullptr, static_cast<T*>(out.data_ptr()),
-          row(a), column(a), row(b), column(b), row(self), column(self), row(out), column(out), alpha, beta};
+  return {out.sizes()[d],
+          out.sizes()[d + 1],
+          a.sizes()[d + 1],
+          static_cast<const T*>(a.data_ptr()),
+          static_cast<const T*>(b.data_ptr()),
+          self.defined() ? static_cast<const T*>(self.data_ptr()) : nullptr,
+          static_cast<T*>(out.data_ptr()),
+          row(a),
+          column(a),
+          row(b),
+          column(b),
+          row(self),
+          column(self),
+          row(out),
+          column(out),
+          alpha,
+          beta};
 }
 
 template <class T>
@@ -336,7 +359,8 @@ void batched_product(const Tensor& out, const Tensor& self, const Tensor& a, con
 }
 
 template <class T>
-void matmul_cpu(const Tensor& out, const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha) {
+void matmul_cpu(const Tensor& out, const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta,
+                const Scalar& alpha) {
   batched_product<T>(out, self, a, b, beta.to<T>(), alpha.to<T>());
 }
 using Types = tenon::Floats;

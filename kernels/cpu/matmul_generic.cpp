@@ -24,11 +24,26 @@ void add_scaled(T* HWY_RESTRICT sums, T a, const T* HWY_RESTRICT b, int64_t n) {
 }
 
 // Integers are multiplied as unsigned numbers: they wrap, whatever their sign.
-template <class T> struct Wrapping { using type = T; };
-template <> struct Wrapping<int8_t> { using type = uint8_t; };
-template <> struct Wrapping<int16_t> { using type = uint32_t; };
-template <> struct Wrapping<int32_t> { using type = uint32_t; };
-template <> struct Wrapping<int64_t> { using type = uint64_t; };
+template <class T>
+struct Wrapping {
+  using type = T;
+};
+template <>
+struct Wrapping<int8_t> {
+  using type = uint8_t;
+};
+template <>
+struct Wrapping<int16_t> {
+  using type = uint32_t;
+};
+template <>
+struct Wrapping<int32_t> {
+  using type = uint32_t;
+};
+template <>
+struct Wrapping<int64_t> {
+  using type = uint64_t;
+};
 
 template <class T>
 void plain_product(const Tensor& out, const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta,
@@ -63,7 +78,9 @@ void plain_product(const Tensor& out, const Tensor& self, const Tensor& a, const
       for (int64_t r = 0; r < rows; ++r)
         for (int64_t j = 0; j < columns; ++j) {
           W v = static_cast<W>(scale * sums[r * columns + j]);
-          if (s) v = static_cast<W>(v + keep * static_cast<W>(s[(r0 + r) * self.strides()[d] + (j0 + j) * self.strides()[d + 1]]));
+          if (s)
+            v = static_cast<W>(
+                v + keep * static_cast<W>(s[(r0 + r) * self.strides()[d] + (j0 + j) * self.strides()[d + 1]]));
           c[(r0 + r) * out.strides()[d] + (j0 + j) * out.strides()[d + 1]] = static_cast<T>(v);
         }
     }
@@ -97,19 +114,23 @@ Tensor widened(const Tensor& t) {
   auto* const to = static_cast<float*>(wide.data_ptr());
   const auto* const from = static_cast<const uint16_t*>(t.data_ptr());
   const int64_t step = t.strides()[inner];
-  parallel_for(0, batch * lines, std::max<int64_t>(1, kGrain / std::max<int64_t>(run, 1)), [&](int64_t begin, int64_t end) {
-    for (int64_t l = begin; l < end; ++l) {
-      const uint16_t* const line = from + (rank == 3 ? l / lines * t.strides()[0] : 0) + l % lines * t.strides()[outer];
-      if (step == 1) small_to_float(to + l * run, line, t.dtype(), run);
-      else
-        for (int64_t i = 0; i < run; ++i) small_to_float(to + l * run + i, line + i * step, t.dtype(), 1);
-    }
-  });
+  parallel_for(0, batch * lines, std::max<int64_t>(1, kGrain / std::max<int64_t>(run, 1)),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t l = begin; l < end; ++l) {
+                   const uint16_t* const line =
+                       from + (rank == 3 ? l / lines * t.strides()[0] : 0) + l % lines * t.strides()[outer];
+                   if (step == 1)
+                     small_to_float(to + l * run, line, t.dtype(), run);
+                   else
+                     for (int64_t i = 0; i < run; ++i) small_to_float(to + l * run + i, line + i * step, t.dtype(), 1);
+                 }
+               });
   return wide;
 }
 
 template <class T>
-void half_product(const Tensor& out, const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha) {
+void half_product(const Tensor& out, const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta,
+                  const Scalar& alpha) {
   const Tensor sums = dispatch::make_tensor(out.sizes(), kFloat32, out.device());
   op::bmm.kernel(Backend::cpu, dispatch::key_of(kFloat32))(sums, Tensor(), widened(a), widened(b), 0, 1);
   const std::size_t rank = out.sizes().size();
@@ -117,7 +138,8 @@ void half_product(const Tensor& out, const Tensor& self, const Tensor& a, const 
   const float scale = alpha.to<float>(), keep = beta.to<float>();
   float* const sum = static_cast<float*>(sums.data_ptr());
   const auto line_of = [&](const Tensor& t, int64_t l) {
-    return static_cast<T*>(t.data_ptr()) + (rank == 3 ? l / rows * t.strides()[0] : 0) + l % rows * t.strides()[rank - 2];
+    return static_cast<T*>(t.data_ptr()) + (rank == 3 ? l / rows * t.strides()[0] : 0) +
+           l % rows * t.strides()[rank - 2];
   };
   parallel_for(0, lines, std::max<int64_t>(1, kGrain / n), [&](int64_t begin, int64_t end) {
     for (int64_t l = begin; l < end; ++l) {
@@ -131,7 +153,8 @@ void half_product(const Tensor& out, const Tensor& self, const Tensor& a, const 
       }
       T* const c = line_of(out, l);
       const int64_t step = out.strides()[rank - 1];
-      if (step == 1) float_to_small(c, out.dtype(), v, n);
+      if (step == 1)
+        float_to_small(c, out.dtype(), v, n);
       else
         for (int64_t j = 0; j < n; ++j) c[j * step] = T(v[j]);
     }

@@ -27,12 +27,15 @@ const C* parameter(const Tensor& t, C* memory) {
 }
 template <class T, class C>
 void put(const Tensor& t, int64_t i, C value) {
-  if (t.dtype() == dtype_of<C>()) static_cast<C*>(t.data_ptr())[i] = value;
-  else static_cast<T*>(t.data_ptr())[i] = static_cast<T>(value);
+  if (t.dtype() == dtype_of<C>())
+    static_cast<C*>(t.data_ptr())[i] = value;
+  else
+    static_cast<T*>(t.data_ptr())[i] = static_cast<T>(value);
 }
 template <class T, class C>
 C get(const Tensor& t, int64_t i) {
-  return t.dtype() == dtype_of<C>() ? static_cast<const C*>(t.data_ptr())[i] : static_cast<C>(static_cast<const T*>(t.data_ptr())[i]);
+  return t.dtype() == dtype_of<C>() ? static_cast<const C*>(t.data_ptr())[i]
+                                    : static_cast<C>(static_cast<const T*>(t.data_ptr())[i]);
 }
 
 }  // namespace tenon::cpu
@@ -62,8 +65,8 @@ C row_squares(const C* x, C mean, int64_t n) {
 }
 
 template <class T>
-void native_layer_norm_cpu(const Tensor& out, const Tensor& mean, const Tensor& rstd, const Tensor& x, const Tensor& weight,
-                           const Tensor& bias, double eps) {
+void native_layer_norm_cpu(const Tensor& out, const Tensor& mean, const Tensor& rstd, const Tensor& x,
+                           const Tensor& weight, const Tensor& bias, double eps) {
   using C = compute_t<T>;
   const int64_t rows = x.sizes()[0], n = x.sizes()[1];
   const Scratch<C> memory(2 * n, 3);
@@ -104,7 +107,8 @@ void backward_row(const C* g, const C* x, C mean, C scale, const C* w, C* dx, C*
   const auto vm = hn::Set(d, mean), vs = hn::Set(d, scale), zero = hn::Zero(d);
   auto sum = zero, product = zero;
   each_vector<C>(n, [&](int64_t i, auto partial, auto mask) {
-    const auto vg = load(d, partial, mask, g + i, zero), hat = hn::Mul(hn::Sub(load(d, partial, mask, x + i, vm), vm), vs);
+    const auto vg = load(d, partial, mask, g + i, zero),
+               hat = hn::Mul(hn::Sub(load(d, partial, mask, x + i, vm), vm), vs);
     if (dw) store(d, partial, mask, hn::MulAdd(vg, hat, load(d, partial, mask, dw + i, zero)), dw + i);
     if (db) store(d, partial, mask, hn::Add(vg, load(d, partial, mask, db + i, zero)), db + i);
     const auto wg = w ? hn::Mul(vg, load(d, partial, mask, w + i, zero)) : vg;
@@ -115,7 +119,8 @@ void backward_row(const C* g, const C* x, C mean, C scale, const C* w, C* dx, C*
   const auto a = hn::Set(d, hn::GetLane(hn::SumOfLanes(d, sum)) / static_cast<C>(n));
   const auto b = hn::Set(d, hn::GetLane(hn::SumOfLanes(d, product)) / static_cast<C>(n));
   each_vector<C>(n, [&](int64_t i, auto partial, auto mask) {
-    const auto vg = load(d, partial, mask, g + i, zero), hat = hn::Mul(hn::Sub(load(d, partial, mask, x + i, vm), vm), vs);
+    const auto vg = load(d, partial, mask, g + i, zero),
+               hat = hn::Mul(hn::Sub(load(d, partial, mask, x + i, vm), vm), vs);
     const auto wg = w ? hn::Mul(vg, load(d, partial, mask, w + i, zero)) : vg;
     store(d, partial, mask, hn::Mul(hn::NegMulAdd(hat, b, hn::Sub(wg, a)), vs), dx + i);
   });
@@ -128,7 +133,8 @@ void native_layer_norm_backward_cpu(const Tensor& grad_input, const Tensor& grad
   using C = compute_t<T>;
   const int64_t rows = x.sizes()[0], n = x.sizes()[1];
   const bool wants_weight = grad_weight.defined(), wants_bias = grad_bias.defined();
-  const int64_t parts = wants_weight || wants_bias ? std::clamp<int64_t>(rows / 16, 1, 16) : std::max<int64_t>(1, rows * n / 16384);
+  const int64_t parts =
+      wants_weight || wants_bias ? std::clamp<int64_t>(rows / 16, 1, 16) : std::max<int64_t>(1, rows * n / 16384);
   const int64_t share = (rows + parts - 1) / parts;
   const int64_t kept = wants_weight || wants_bias ? 2 * parts * n : 0;
   const Scratch<C> memory(n + kept, 3);
@@ -139,9 +145,12 @@ void native_layer_norm_backward_cpu(const Tensor& grad_input, const Tensor& grad
     const Scratch<C> row(std::is_same_v<T, C> ? 0 : 2 * n, 2);
     for (int64_t r = begin * share; r < std::min(end * share, rows); ++r) {
       const int64_t part = r / share;
-      C *const dw = wants_weight ? sums + 2 * part * n : nullptr, *const db = wants_bias ? sums + (2 * part + 1) * n : nullptr;
+      C *const dw = wants_weight ? sums + 2 * part * n : nullptr, *const db =
+                                                                      wants_bias ? sums + (2 * part + 1) * n : nullptr;
       const C m = get<T, C>(mean, r), s = get<T, C>(rstd, r);
-      const T *const gt = static_cast<const T*>(grad_output.data_ptr()) + r * n, *const xt = static_cast<const T*>(x.data_ptr()) + r * n;
+      const T *const gt = static_cast<const T*>(grad_output.data_ptr()) + r * n, *const xt = static_cast<const T*>(
+                                                                                                 x.data_ptr()) +
+                                                                                             r * n;
       T* const dx = grad_input.defined() ? static_cast<T*>(grad_input.data_ptr()) + r * n : nullptr;
       if constexpr (std::is_same_v<T, C>) {
         backward_row(gt, xt, m, s, w, dx, dw, db, n);

@@ -40,7 +40,8 @@ void make_words(uint64_t seed, uint64_t first, uint32_t* HWY_RESTRICT words) {
     k0 += 0x9E3779B9u;
     k1 += 0xBB67AE85u;
   }
-  for (int64_t i = 0; i < kBlocks; ++i) words[4 * i] = c0[i], words[4 * i + 1] = c1[i], words[4 * i + 2] = c2[i], words[4 * i + 3] = c3[i];
+  for (int64_t i = 0; i < kBlocks; ++i)
+    words[4 * i] = c0[i], words[4 * i + 1] = c1[i], words[4 * i + 2] = c2[i], words[4 * i + 3] = c3[i];
 }
 
 /// Calls f(words, first element, count) until n elements of `per_block` a block are covered, from several threads.
@@ -56,13 +57,21 @@ void each_words(const PhiloxState& state, int64_t n, int64_t per_block, F&& f) {
     }
   });
 }
-inline uint64_t wide_word(const uint32_t* words, int64_t i) { return words[2 * i] | (static_cast<uint64_t>(words[2 * i + 1]) << 32); }
+inline uint64_t wide_word(const uint32_t* words, int64_t i) {
+  return words[2 * i] | (static_cast<uint64_t>(words[2 * i + 1]) << 32);
+}
 
 /// The number of 32-bit words w with w / 2^32 < p.
 inline uint64_t word_limit(double p) { return static_cast<uint64_t>(std::ceil(p * 4294967296.0)); }
 
-template <class T> struct RealPart { using type = T; };
-template <class T> struct RealPart<complex<T>> { using type = T; };
+template <class T>
+struct RealPart {
+  using type = T;
+};
+template <class T>
+struct RealPart<complex<T>> {
+  using type = T;
+};
 
 template <class T>
 void uniform_cpu(const Tensor& out, double from, double to, const PhiloxState& state) {
@@ -94,7 +103,8 @@ inline void make_normals(const uint32_t* HWY_RESTRICT words, float* HWY_RESTRICT
     philox::turn(words[2 * i + 1], cosine[i], sine[i]);
   }
   const hn::ScalableTag<float> d;  // by hand: the C library's sqrt may set errno, which keeps the compiler from it
-  for (int64_t i = 0; i < kPairs; i += static_cast<int64_t>(hn::Lanes(d))) hn::Store(hn::Sqrt(hn::Load(d, radius + i)), d, radius + i);
+  for (int64_t i = 0; i < kPairs; i += static_cast<int64_t>(hn::Lanes(d)))
+    hn::Store(hn::Sqrt(hn::Load(d, radius + i)), d, radius + i);
   for (int64_t i = 0; i < kPairs; ++i) {
     z[2 * i] = radius[i] * cosine[i];
     z[2 * i + 1] = radius[i] * sine[i];
@@ -136,14 +146,16 @@ void random_cpu(const Tensor& out, int64_t low, uint64_t range, const PhiloxStat
   const bool wide = range == 0 || range > kNarrowRange;
   each_words(state, out.numel(), wide ? 2 : 4, [=](const uint32_t* words, int64_t first, int64_t count) {
     if (wide)
-      for (int64_t i = 0; i < count; ++i) x[first + i] = static_cast<T>(philox::integer_wide(wide_word(words, i), low, range));
+      for (int64_t i = 0; i < count; ++i)
+        x[first + i] = static_cast<T>(philox::integer_wide(wide_word(words, i), low, range));
     else
       for (int64_t i = 0; i < count; ++i) x[first + i] = static_cast<T>(philox::integer(words[i], low, range));
   });
 }
 
 template <class T>
-void native_dropout_cpu(const Tensor& out, const Tensor& mask, const Tensor& input, double p, const PhiloxState& state) {
+void native_dropout_cpu(const Tensor& out, const Tensor& mask, const Tensor& input, double p,
+                        const PhiloxState& state) {
   using C = compute_t<T>;
   T* const y = static_cast<T*>(out.data_ptr());
   bool* const kept = static_cast<bool*>(mask.data_ptr());
@@ -210,7 +222,8 @@ void randperm_cpu(const Tensor& out, const PhiloxState& state) {
   const uint64_t first = philox::first_block(state);
   std::vector<std::pair<uint64_t, int64_t>> keys(static_cast<std::size_t>(n));
   for (int64_t i = 0; i < n; ++i)
-    keys[static_cast<std::size_t>(i)] = {philox::generate(state.seed, first + static_cast<uint64_t>(i / 2)).wide(static_cast<int>(i % 2)), i};
+    keys[static_cast<std::size_t>(i)] = {
+        philox::generate(state.seed, first + static_cast<uint64_t>(i / 2)).wide(static_cast<int>(i % 2)), i};
   std::sort(keys.begin(), keys.end());
   for (int64_t i = 0; i < n; ++i) x[i] = static_cast<T>(keys[static_cast<std::size_t>(i)].second);
 }

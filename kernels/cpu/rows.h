@@ -64,13 +64,17 @@ HWY_INLINE void each_vector(int64_t n, F&& f) {
 }
 template <class D, class M, class C, class Partial>
 HWY_INLINE hn::Vec<D> load(D d, Partial, M mask, const C* p, hn::Vec<D> otherwise) {
-  if constexpr (Partial::value) return hn::IfThenElse(mask, hn::MaskedLoad(mask, d, p), otherwise);
-  else return hn::LoadU(d, p);
+  if constexpr (Partial::value)
+    return hn::IfThenElse(mask, hn::MaskedLoad(mask, d, p), otherwise);
+  else
+    return hn::LoadU(d, p);
 }
 template <class D, class M, class C, class Partial>
 HWY_INLINE void store(D d, Partial, M mask, hn::Vec<D> v, C* p) {
-  if constexpr (Partial::value) hn::BlendedStore(v, mask, d, p);
-  else hn::StoreU(v, d, p);
+  if constexpr (Partial::value)
+    hn::BlendedStore(v, mask, d, p);
+  else
+    hn::StoreU(v, d, p);
 }
 
 }  // namespace tenon::cpu::HWY_NAMESPACE

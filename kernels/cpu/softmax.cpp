@@ -57,7 +57,8 @@ C row_max(const C* x, int64_t n) {
   const hn::ScalableTag<C> d;
   const auto low = hn::Set(d, -HUGE_VAL);
   auto top = low;
-  each_vector<C>(n, [&](int64_t i, auto partial, auto mask) { top = hn::Max(load(d, partial, mask, x + i, low), top); });
+  each_vector<C>(n,
+                 [&](int64_t i, auto partial, auto mask) { top = hn::Max(load(d, partial, mask, x + i, low), top); });
   return hn::GetLane(hn::MaxOfLanes(d, top));
 }
 
@@ -111,14 +112,18 @@ void backward_row(C* out, const C* g, const C* y, int64_t n) {
   const auto zero = total;
   each_vector<C>(n, [&](int64_t i, auto partial, auto mask) {
     const auto v = load(d, partial, mask, g + i, zero);
-    if constexpr (kLog) total = hn::Add(total, v);
-    else total = hn::MulAdd(v, load(d, partial, mask, y + i, zero), total);
+    if constexpr (kLog)
+      total = hn::Add(total, v);
+    else
+      total = hn::MulAdd(v, load(d, partial, mask, y + i, zero), total);
   });
   const auto sum = hn::Set(d, hn::GetLane(hn::SumOfLanes(d, total)));
   each_vector<C>(n, [&](int64_t i, auto partial, auto mask) {
     const auto vg = load(d, partial, mask, g + i, zero), vy = load(d, partial, mask, y + i, zero);
-    if constexpr (kLog) store(d, partial, mask, hn::NegMulAdd(exp_of(d, vy), sum, vg), out + i);
-    else store(d, partial, mask, hn::Mul(vy, hn::Sub(vg, sum)), out + i);
+    if constexpr (kLog)
+      store(d, partial, mask, hn::NegMulAdd(exp_of(d, vy), sum, vg), out + i);
+    else
+      store(d, partial, mask, hn::Mul(vy, hn::Sub(vg, sum)), out + i);
   });
 }
 
@@ -175,7 +180,8 @@ template <class F>
 void each_tile(const RowLayout& rows, int64_t width, int64_t grain, F&& f) {
   const int64_t inner = rows.sizes[rows.rank - 1], tiles = (inner + width - 1) / width;
   parallel_for(0, rows.rows / inner * tiles, std::max<int64_t>(1, grain / width), [&](int64_t begin, int64_t end) {
-    for (int64_t t = begin; t < end; ++t) f(t / tiles * inner + t % tiles * width, std::min(width, inner - t % tiles * width));
+    for (int64_t t = begin; t < end; ++t)
+      f(t / tiles * inner + t % tiles * width, std::min(width, inner - t % tiles * width));
   });
 }
 
@@ -259,13 +265,21 @@ void backward(const Tensor& grad_input, const Tensor& grad_output, const Tensor&
 }
 
 template <class T>
-void softmax_cpu(const Tensor& out, const Tensor& self, int64_t dim) { forward<false, T>(out, self, dim); }
+void softmax_cpu(const Tensor& out, const Tensor& self, int64_t dim) {
+  forward<false, T>(out, self, dim);
+}
 template <class T>
-void log_softmax_cpu(const Tensor& out, const Tensor& self, int64_t dim) { forward<true, T>(out, self, dim); }
+void log_softmax_cpu(const Tensor& out, const Tensor& self, int64_t dim) {
+  forward<true, T>(out, self, dim);
+}
 template <class T>
-void softmax_backward_cpu(const Tensor& dx, const Tensor& g, const Tensor& y, int64_t dim) { backward<false, T>(dx, g, y, dim); }
+void softmax_backward_cpu(const Tensor& dx, const Tensor& g, const Tensor& y, int64_t dim) {
+  backward<false, T>(dx, g, y, dim);
+}
 template <class T>
-void log_softmax_backward_cpu(const Tensor& dx, const Tensor& g, const Tensor& y, int64_t dim) { backward<true, T>(dx, g, y, dim); }
+void log_softmax_backward_cpu(const Tensor& dx, const Tensor& g, const Tensor& y, int64_t dim) {
+  backward<true, T>(dx, g, y, dim);
+}
 TENON_REGISTER_SIMD_KERNEL(op::softmax, FloatsAndHalves, softmax_cpu);
 TENON_REGISTER_SIMD_KERNEL(op::log_softmax, FloatsAndHalves, log_softmax_cpu);
 TENON_REGISTER_SIMD_KERNEL(op::softmax_backward, FloatsAndHalves, softmax_backward_cpu);

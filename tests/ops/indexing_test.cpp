@@ -76,8 +76,9 @@ TEST_CASE("brackets", "[ops]") {
   CHECK(x.index({Slice(), ints({0, 2}, {2, 1}), ints({1, 3}, {2})}).sizes() == IntArrayRef{3, 2, 2});
   const Tensor mask = x.gt(50);
   CHECK(values(x.index({mask})) == Values{51, 52, 53, 54, 55, 56, 57, 58, 59});
-  CHECK(x.index({Slice(), Slice(), from_span<bool>(std::array<bool, 5>{true, false, false, false, true}, {5})}).sizes() ==
-        IntArrayRef{3, 4, 2});
+  CHECK(
+      x.index({Slice(), Slice(), from_span<bool>(std::array<bool, 5>{true, false, false, false, true}, {5})}).sizes() ==
+      IntArrayRef{3, 4, 2});
 
   Tensor y = zeros({3, 3}, kInt64);
   y.index_put_({1, Slice(1)}, 7);
@@ -86,7 +87,8 @@ TEST_CASE("brackets", "[ops]") {
   CHECK(values(y) == Values{1, 2, 3, 0, 7, 7, 1, 2, 3});
   y.index_put_({y.eq(7)}, 9);
   CHECK(values(y) == Values{1, 2, 3, 0, 9, 9, 1, 2, 3});
-  CHECK(values(index_put(zeros({3}, kInt64), std::vector<Tensor>{ints({0, 0, 2}, {3})}, ints({5}, {1}), true)) == Values{10, 0, 5});
+  CHECK(values(index_put(zeros({3}, kInt64), std::vector<Tensor>{ints({0, 0, 2}, {3})}, ints({5}, {1}), true)) ==
+        Values{10, 0, 5});
 }
 
 TEST_CASE("indices out of range are named with position and range", "[ops]") {

@@ -35,24 +35,36 @@ double error(const Tensor& a, const Tensor& b, const Tensor& c) {
     for (int64_t i = 0; i < m; ++i)
       for (int64_t j = 0; j < n; ++j) {
         T sum(0);
-        for (int64_t p = 0; p < k; ++p) sum += av[static_cast<std::size_t>(i * k + p)] * bv[static_cast<std::size_t>(p * n + j)];
+        for (int64_t p = 0; p < k; ++p)
+          sum += av[static_cast<std::size_t>(i * k + p)] * bv[static_cast<std::size_t>(p * n + j)];
         const T d = sum - cv[static_cast<std::size_t>(i * n + j)];
-        if constexpr (is_complex_v<T>) worst = std::max({worst, std::abs(d.re), std::abs(d.im)});
-        else worst = std::max(worst, std::abs(d));
+        if constexpr (is_complex_v<T>)
+          worst = std::max({worst, std::abs(d.re), std::abs(d.im)});
+        else
+          worst = std::max(worst, std::abs(d));
       }
   };
-  if (a.is_complex()) run(TypeTag<complex<double>>{});
-  else run(TypeTag<double>{});
+  if (a.is_complex())
+    run(TypeTag<complex<double>>{});
+  else
+    run(TypeTag<double>{});
   return worst / static_cast<double>(k + 1);
 }
 
 double bound(DType t) {
   switch (t) {
-    case kFloat64: case kComplex128: return 1e-14;
-    case kFloat32: case kComplex64: return 1e-6;
-    case kFloat16: return 2e-3;
-    case kBFloat16: return 2e-2;
-    default: return 0;
+    case kFloat64:
+    case kComplex128:
+      return 1e-14;
+    case kFloat32:
+    case kComplex64:
+      return 1e-6;
+    case kFloat16:
+      return 2e-3;
+    case kBFloat16:
+      return 2e-2;
+    default:
+      return 0;
   }
 }
 
@@ -60,9 +72,10 @@ double bound(DType t) {
 
 TEST_CASE("mm equals the sum of products for every dtype, shape and layout", "[ops]") {
   manual_seed(tenon::testing::seed());
-  const std::vector<std::vector<int64_t>> shapes = {{1, 1, 1}, {8, 8, 8}, {3, 5, 7}, {1, 40, 33}, {40, 1, 33}, {15, 33, 17},
-                                                    {29, 70, 130}, {5, 300, 9}, {230, 20, 40}};
-  for (const DType t : {kFloat32, kFloat64, kFloat16, kBFloat16, kComplex64, kComplex128, kInt64, kInt32, kInt16, kInt8, kUInt8})
+  const std::vector<std::vector<int64_t>> shapes = {{1, 1, 1},    {8, 8, 8},     {3, 5, 7},   {1, 40, 33},  {40, 1, 33},
+                                                    {15, 33, 17}, {29, 70, 130}, {5, 300, 9}, {230, 20, 40}};
+  for (const DType t :
+       {kFloat32, kFloat64, kFloat16, kBFloat16, kComplex64, kComplex128, kInt64, kInt32, kInt16, kInt8, kUInt8})
     for (const auto& s : shapes)
       for (int kind = 0; kind < 9; ++kind) {
         // Sums of 8-bit products must fit to be compared with unwrapped ones.
@@ -89,10 +102,12 @@ TEST_CASE("mm blocks along all dimensions and does not depend on the number of t
 }
 
 TEST_CASE("integers wrap as in two's complement", "[ops]") {
-  const Tensor a = from_vector(std::vector<int8_t>{100, 100}, {1, 2}), b = from_vector(std::vector<int8_t>{2, 1}, {2, 1});
+  const Tensor a = from_vector(std::vector<int8_t>{100, 100}, {1, 2}),
+               b = from_vector(std::vector<int8_t>{2, 1}, {2, 1});
   CHECK(mm(a, b).item<int64_t>() == static_cast<int8_t>(300));
   const int64_t big = int64_t(1) << 62;
-  const Tensor c = from_vector(std::vector<int64_t>{big, 3}, {1, 2}), d = from_vector(std::vector<int64_t>{4, 5}, {2, 1});
+  const Tensor c = from_vector(std::vector<int64_t>{big, 3}, {1, 2}),
+               d = from_vector(std::vector<int64_t>{4, 5}, {2, 1});
   CHECK(mm(c, d).item<int64_t>() == 15);
 }
 
@@ -100,7 +115,8 @@ TEST_CASE("addmm: broadcasts self, ignores it when beta is zero, may write to it
   manual_seed(tenon::testing::seed());
   for (const DType t : {kFloat32, kFloat64, kBFloat16, kInt64, kComplex64}) {
     CAPTURE(name(t));
-    const Tensor a = operand({20, 30}, t, 1), b = operand({30, 40}, t, 0), row = operand({40}, t, 0), column = operand({20, 1}, t, 0);
+    const Tensor a = operand({20, 30}, t, 1), b = operand({30, 40}, t, 0), row = operand({40}, t, 0),
+                 column = operand({20, 1}, t, 0);
     const Tensor product = mm(a, b);
     const double tolerance = std::max(bound(t) * 60, 0.0);
     for (const Tensor& self : {row, column, product}) {
@@ -122,9 +138,18 @@ TEST_CASE("addmm: broadcasts self, ignores it when beta is zero, may write to it
 
 TEST_CASE("matmul covers all ranks as a loop over the batch does", "[ops]") {
   manual_seed(tenon::testing::seed());
-  const std::vector<std::vector<std::vector<int64_t>>> pairs = {
-      {{7}, {7}}, {{5, 7}, {7}}, {{7}, {7, 3}}, {{2, 5, 7}, {7}}, {{7}, {2, 7, 3}}, {{2, 5, 7}, {7, 3}}, {{5, 7}, {2, 7, 3}},
-      {{2, 5, 7}, {2, 7, 3}}, {{1, 5, 7}, {4, 7, 3}}, {{2, 1, 5, 7}, {3, 7, 3}}, {{0, 5, 7}, {7, 3}}, {{2, 5, 0}, {0, 3}}};
+  const std::vector<std::vector<std::vector<int64_t>>> pairs = {{{7}, {7}},
+                                                                {{5, 7}, {7}},
+                                                                {{7}, {7, 3}},
+                                                                {{2, 5, 7}, {7}},
+                                                                {{7}, {2, 7, 3}},
+                                                                {{2, 5, 7}, {7, 3}},
+                                                                {{5, 7}, {2, 7, 3}},
+                                                                {{2, 5, 7}, {2, 7, 3}},
+                                                                {{1, 5, 7}, {4, 7, 3}},
+                                                                {{2, 1, 5, 7}, {3, 7, 3}},
+                                                                {{0, 5, 7}, {7, 3}},
+                                                                {{2, 5, 0}, {0, 3}}};
   for (const auto& p : pairs) {
     Tensor a = operand(p[0], kFloat64, 0), b = operand(p[1], kFloat64, 0);
     CAPTURE(p[0].size(), p[1].size());

@@ -15,7 +15,8 @@ using namespace tenon;
 
 TEST_CASE("Philox-4x32-10 gives its published answer", "[ops]") {
   const philox::Block b = philox::generate(0, 0);
-  CHECK(std::vector<uint32_t>(b.word, b.word + 4) == std::vector<uint32_t>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
+  CHECK(std::vector<uint32_t>(b.word, b.word + 4) ==
+        std::vector<uint32_t>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
 }
 
 TEST_CASE("elements get the numbers the layout says, whatever the number of threads", "[ops]") {
@@ -33,7 +34,9 @@ TEST_CASE("elements get the numbers the layout says, whatever the number of thre
     const uint64_t after_f = static_cast<uint64_t>((n + 3) / 4), after_d = after_f + static_cast<uint64_t>((n + 1) / 2);
     for (int64_t k = 0; k < n; ++k) {
       const auto at = static_cast<std::size_t>(k);
-      const auto block = [&](uint64_t from, int64_t per) { return philox::generate(seed, from + static_cast<uint64_t>(k / per)); };
+      const auto block = [&](uint64_t from, int64_t per) {
+        return philox::generate(seed, from + static_cast<uint64_t>(k / per));
+      };
       same = same && f[at] == static_cast<float>(block(0, 4).word[k % 4] >> 8) * 0x1p-24f;
       same = same && d[at] == static_cast<double>(block(after_f, 2).wide(static_cast<int>(k % 2)) >> 11) * 0x1p-53;
       same = same && i[at] == static_cast<int64_t>((static_cast<uint64_t>(block(after_d, 4).word[k % 4]) * 10) >> 32);

@@ -11,7 +11,9 @@
 using namespace tenon;
 
 namespace {
-double apart(const Tensor& a, const Tensor& b) { return a.to(kFloat64).sub(b.to(kFloat64)).abs().amax().item<double>(); }
+double apart(const Tensor& a, const Tensor& b) {
+  return a.to(kFloat64).sub(b.to(kFloat64)).abs().amax().item<double>();
+}
 bool close(double a, double b) { return std::abs(a - b) <= 1e-9 * std::max(1.0, std::abs(b)); }
 double bound(DType t) { return t == kFloat64 ? 1e-12 : t == kFloat32 ? 2e-6 : t == kFloat16 ? 2e-3 : 2e-2; }
 Tensor softmax_by_parts(const Tensor& x, int64_t dim) {
@@ -104,11 +106,13 @@ TEST_CASE("losses", "[ops]") {
   }
   CHECK(close(cross_entropy(x, target, weight, "sum").item<double>(), sum));
   CHECK(close(cross_entropy(x, target, weight).item<double>(), sum / total));
-  CHECK(close(cross_entropy(x, target, weight, "mean", -100, 0.2).item<double>(), 0.8 * sum / total + 0.2 / static_cast<double>(classes) * smooth / total));
+  CHECK(close(cross_entropy(x, target, weight, "mean", -100, 0.2).item<double>(),
+              0.8 * sum / total + 0.2 / static_cast<double>(classes) * smooth / total));
   CHECK(close(cross_entropy(x, target, weight, "none").sum().item<double>(), sum));
   CHECK(close(cross_entropy(x.view({n, classes, 1, 1}), target.view({n, 1, 1}), weight).item<double>(), sum / total));
   const Tensor p = softmax(randn({n, classes}, kFloat64), 1);
-  CHECK(close(cross_entropy(x, p).item<double>(), -p.mul(log_softmax(x, 1)).sum().item<double>() / static_cast<double>(n)));
+  CHECK(close(cross_entropy(x, p).item<double>(),
+              -p.mul(log_softmax(x, 1)).sum().item<double>() / static_cast<double>(n)));
   const Tensor a = randn({4, 5}, kFloat64), b = randn({5}, kFloat64);
   CHECK(close(mse_loss(a, b).item<double>(), a.sub(b).pow(2).mean().item<double>()));
   CHECK(std::isnan(nll_loss(zeros({1, 2}), full({1}, -100, kInt64)).item<float>()));
