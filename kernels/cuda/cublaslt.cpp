@@ -2,6 +2,7 @@
 #include <tenon/dispatch/op.h>
 #include <tenon/kernels/cuda/cublaslt.h>
 #include <tenon/kernels/cuda/workspace.h>
+#include <tenon/streams/op_context.h>
 #include <tenon/streams/cuda_check.h>
 #include <tenon/streams/stream.h>
 
@@ -75,8 +76,8 @@ const Library& library() {
 void check(cublasStatus_t status, const char* call) {
   if (status == CUBLAS_STATUS_SUCCESS) [[likely]]
     return;
-  const dispatch::OpBase* op = dispatch::thread_state.op;
-  tenon::detail::fail<LibraryError>(op ? op->name() : std::string_view("matmul"), ": ", call, " failed: ",
+  const std::string_view op = current_operator ? current_operator : "matmul";
+  tenon::detail::fail<LibraryError>(op.substr(0, op.find('(')), ": ", call, " failed: ",
                                     library().GetStatusString(status), " (", static_cast<int>(status), ")");
 }
 #define TENON_CUBLASLT(call) check(library().call, "cublasLt" #call)
