@@ -14,10 +14,10 @@ void expect(bool held) { TENON_CHECK(held, ValueError, "01_tensors: a comment is
 
 void make() {
   // [make]
-  Tensor a = zeros({2, 3});                                  // float32 on the CPU
-  Tensor b = randn({2, 3}, TensorOptions(kFloat64));         // drawn from the default generator
-  Tensor c = arange(6).view({2, 3});                         // int64; a view, no copy
-  Tensor d = from_vector(std::vector<float>{1, 2, 3});       // takes over the vector's memory
+  Tensor a = zeros({2, 3});                             // float32 on the CPU
+  Tensor b = randn({2, 3}, TensorOptions(kFloat64));    // drawn from the default generator
+  Tensor c = arange(6).view({2, 3});                    // int64; a view, no copy
+  Tensor d = from_vector(std::vector<float>{1, 2, 3});  // takes over the vector's memory
   std::cout << c << "\n";
   // [make]
   expect(a.dtype() == kFloat32 && b.dtype() == kFloat64 && c.dtype() == kInt64 && d.numel() == 3);
@@ -32,10 +32,10 @@ void make() {
 void index() {
   // [index]
   Tensor x = arange(24).view({2, 3, 4});
-  Tensor row = x[1][2];                                      // views share memory
-  Tensor middle = x.index({Ellipsis, Slice(1, 3)});          // [2, 3, 2], a view
+  Tensor row = x[1][2];                                                   // views share memory
+  Tensor middle = x.index({Ellipsis, Slice(1, 3)});                       // [2, 3, 2], a view
   Tensor picked = x.index({from_vector(std::vector<int64_t>{1, 0}), 0});  // [2, 4], a copy
-  x.index_put_({Slice(), 0}, 7);                             // all of the first rows
+  x.index_put_({Slice(), 0}, 7);                                          // all of the first rows
   // [index]
   expect(row.sizes() == IntArrayRef{4} && middle.is_view() && picked.sizes() == IntArrayRef{2, 4});
   expect(x[1][0][3].item<int>() == 7 && row[0].item<int>() == 20);
@@ -44,11 +44,11 @@ void index() {
 void compute() {
   // [compute]
   Tensor x = randn({4, 1}), y = randn({3});
-  Tensor z = (x + y) * 2 - y.exp();                          // broadcast to [4, 3]
-  Tensor i = arange(3) + 0.5;                                // an integer tensor and a real number: float32
-  z.clamp_(-1, 1);                                           // in place
-  op::mul.out(z, z, y);                                      // into a tensor of your own
-  auto [values, indices] = z.max(1);                         // two results
+  Tensor z = (x + y) * 2 - y.exp();   // broadcast to [4, 3]
+  Tensor i = arange(3) + 0.5;         // an integer tensor and a real number: float32
+  z.clamp_(-1, 1);                    // in place
+  op::mul.out(z, z, y);               // into a tensor of your own
+  auto [values, indices] = z.max(1);  // two results
   float total = z.sum().item<float>();
   // [compute]
   expect(z.sizes() == IntArrayRef{4, 3} && i.dtype() == kFloat32 && values.numel() == indices.numel());

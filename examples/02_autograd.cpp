@@ -18,7 +18,7 @@ void differentiate() {
   // [backward]
   Tensor w = full({3}, 2.0).requires_grad_();
   (w * w).sum().backward();
-  std::cout << w.grad() << "\n";                             // 4, 4, 4
+  std::cout << w.grad() << "\n";  // 4, 4, 4
   // [backward]
   expect(w.grad()[0].item<float>() == 4);
 

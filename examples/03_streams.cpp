@@ -17,16 +17,16 @@ int main() {
   // [streams]
   Stream side = Stream::from_pool(0, device);
   Event begin(true, device), end(true, device);
-  side.wait_stream(current_stream(device));                  // x was made on the current stream
+  side.wait_stream(current_stream(device));  // x was made on the current stream
   {
-    StreamGuard guard(side);                                 // operators queue on `side`, in this thread
+    StreamGuard guard(side);  // operators queue on `side`, in this thread
     begin.record(side);
     product = x.matmul(x);
     end.record(side);
   }
-  Tensor sum = x.sum();                                      // meanwhile, on the current stream
+  Tensor sum = x.sum();  // meanwhile, on the current stream
   current_stream(device).wait_event(end);
-  product.record_stream(current_stream(device));             // keeps its memory until this stream is done with it
+  product.record_stream(current_stream(device));  // keeps its memory until this stream is done with it
   Tensor total = product.sum() + sum;
   // [streams]
   std::cout << "total " << total.item<float>() << ", product in " << begin.elapsed_time(end) << " ms\n";

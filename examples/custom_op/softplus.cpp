@@ -14,7 +14,8 @@ namespace my {
 
 // Checks, then the call shape of elementwise operators: broadcast, output, loop plan, the dtype's kernel.
 Tensor impl::softplus(Call& call, const Tensor& self, double beta) {
-  TENON_CHECK(self.is_floating_point(), DtypeError, call.name(), ": self: expected a floating dtype, got ", self.dtype());
+  TENON_CHECK(self.is_floating_point(), DtypeError, call.name(), ": self: expected a floating dtype, got ",
+              self.dtype());
   TENON_CHECK(beta > 0, ValueError, call.name(), ": beta: expected a positive number, got ", beta);
   return dispatch::Pointwise(call, self).run<void(const LoopPlan&, double)>(self.dtype(), beta);
 }

@@ -12,7 +12,9 @@ TENON_OP_CASES(softplus) {
   op_case(my::op::softplus)
       .dtypes(kFloats)
       .samples(unary_samples(-20, 20))
-      .samples([](Inputs& in) { in.add({in.tensor({7, 5}, -4, 4), 2.5}); })
+      .samples([](Inputs& in) {
+        in.add({in.tensor({7, 5}, -4, 4), 2.5});
+      })
       .reference([](const Args& args) {
         const Array x = args.array(0);
         const double beta = args.real(1);
@@ -24,5 +26,7 @@ TENON_OP_CASES(softplus) {
       .ulp(16)  // of the exponent's rounding, for negative x
       .gradient()
       .error<tenon::DtypeError>("self", [](Inputs& in) { in.add({in.boolean({2})}); })
-      .error<tenon::ValueError>("beta", [](Inputs& in) { in.add({in.tensor({2}), 0.0}); });
+      .error<tenon::ValueError>("beta", [](Inputs& in) {
+        in.add({in.tensor({2}), 0.0});
+      });
 }
