@@ -40,7 +40,8 @@ class CudaMemory final : public RawMemory {
     const DeviceGuard guard(device_);
     const RelaxedCapture relaxed;
     void* p = nullptr;
-    return checked(cudaMalloc(&p, static_cast<size_t>(bytes)), p);
+    const cudaError_t error = cudaMalloc(&p, static_cast<size_t>(bytes));
+    return checked(error, p);
   }
   void release(void* p, int64_t) noexcept override {
     try {
@@ -68,7 +69,8 @@ class PinnedMemory final : public RawMemory {
   void* allocate(int64_t bytes) override {
     const RelaxedCapture relaxed;
     void* p = nullptr;
-    return checked(cudaHostAlloc(&p, static_cast<size_t>(bytes), cudaHostAllocPortable), p);
+    const cudaError_t error = cudaHostAlloc(&p, static_cast<size_t>(bytes), cudaHostAllocPortable);
+    return checked(error, p);
   }
   void release(void* p, int64_t) noexcept override {
     const RelaxedCapture relaxed;
