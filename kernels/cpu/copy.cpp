@@ -53,6 +53,12 @@ void move(const LoopPlan& plan) {
       if (streams) end_stream();
     });
   }
+  if (plan.contiguous && plan.strides[1][0] == size && plan.numel * size >= kStreamBytes &&
+      plan.data[0] != plan.data[1])
+    return parallel_for(0, plan.numel * size, kGrain * 4, [&](int64_t b, int64_t e) {
+      stream_bytes(plan.data[0] + b, plan.data[1] + b, e - b);
+      end_stream();
+    });
   RunBody body{nullptr, nullptr, {plan.dtype[0], plan.dtype[0]}, kGrain};
   switch (size) {
     case 1:

@@ -132,6 +132,11 @@ class Walker {
         tile_of[i] = tile_[tiles++];
       }
       for (int64_t k = 0; k < rows; ++k) {
+        constexpr int64_t kAhead = 4;  // rows; each lies on a page of its own, where no hardware looks ahead
+        for (int i = p_.outputs; i < p_.operands; ++i)
+          if (l_.passes[i])
+            for (int64_t byte = 0; byte < n * l_.item[i]; byte += 64)
+              __builtin_prefetch(plane[i] + (r + k + kAhead) * p_.strides[i][1] + first * p_.strides[i][0] + byte);
         char* at[kOperands];
         for (int i = 0; i < p_.operands; ++i)
           at[i] = tile_of[i] ? const_cast<char*>(tile_of[i]) + k * n * l_.item[i]
