@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kOperands = LoopPlan::kMaxOperands;
 constexpr int64_t kBlockBytes = 2048;
-constexpr int64_t kTileBytes = 16384;
+constexpr int64_t kTileBytes = 32768;
 constexpr int64_t kTileLine = 256;  // bytes read at once from a transposed operand: fewer waste the memory's pages
 constexpr int kTileOperands = 3;
 constexpr int64_t kShortRow = 32;
