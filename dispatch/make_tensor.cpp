@@ -91,25 +91,21 @@ Overlap overlap(const Tensor& a, const Tensor& b) {
   const auto [a0, a1] = range(a);
   const auto [b0, b1] = range(b);
   if (a1 <= b0 || b1 <= a0) return Overlap::none;
-  // Interleaved views of one grid (even and odd columns) do not meet although their ranges do.
-  if (a.strides() == b.strides() && a.dim() > 0 && a.itemsize() == b.itemsize()) {
-    const int64_t apart = std::abs((a0 - b0) / a.itemsize());
-    for (int64_t d = 0; d < a.dim(); ++d) {
-      const int64_t step = a.strides()[d];
-      if (step > 1 && d == a.dim() - 1 && apart % step != 0 && !overlaps_itself(a)) return Overlap::none;
+  // Views of one grid: with strides that divide one another the distance has one digit per dimension.
+  if (a.dim() > 0 && a.dim() == b.dim() && a.strides() == b.strides() && a.itemsize() == b.itemsize() && (b0 - a0) % a.itemsize() == 0) {
+    const Tensor &lower = a0 < b0 ? a : b, &upper = a0 < b0 ? b : a;
+    int64_t rest = std::abs((b0 - a0) / a.itemsize());
+    bool grid = true, apart = false;
+    for (int64_t d = 0; d < a.dim() && grid; ++d) {
+      const int64_t step = a.strides()[d], outer = d > 0 ? a.strides()[d - 1] : 0;
+      grid = step > 0 && (d == 0 || outer % step == 0);
+      if (!grid) break;
+      const int64_t digit = rest / step;
+      rest -= digit * step;
+      grid = d == 0 || (lower.sizes()[d] * step <= outer && (digit + upper.sizes()[d]) * step <= outer);
+      apart = apart || digit >= lower.sizes()[d];
     }
-    // Disjoint ranges of one dimension (left and right halves of a matrix).
-    int64_t rest = apart;
-    bool ordered = true;
-    for (int64_t d = 0; d < a.dim(); ++d) ordered = ordered && a.strides()[d] > 0 && (d == 0 || a.strides()[d] <= a.strides()[d - 1]);
-    if (ordered && !overlaps_itself(a) && !overlaps_itself(b)) {
-      const Tensor& lower = a0 < b0 ? a : b;
-      for (int64_t d = 0; d < lower.dim(); ++d) {
-        const int64_t steps = rest / lower.strides()[d];
-        rest -= steps * lower.strides()[d];
-        if (steps >= lower.sizes()[d]) return Overlap::none;
-      }
-    }
+    if (grid && (apart || rest != 0)) return Overlap::none;
   }
   return Overlap::partial;
 }

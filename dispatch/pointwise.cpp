@@ -44,7 +44,8 @@ void Pointwise::gather() {
   }
   device_ = leader->device();
   backend_ = leader->backend();
-  bool first = true;
+  bool first = true, float8 = false;
+  for (int i = 0; i < count_; ++i) float8 = float8 || (inputs_[i].tensor && is_float8(inputs_[i].tensor->dtype()));
   for (int i = 0; i < count_; ++i) {
     Input& input = inputs_[i];
     if (!input.tensor) {
@@ -52,7 +53,8 @@ void Pointwise::gather() {
       continue;
     }
     const Tensor& t = *input.tensor;
-    promotion_.add(t);
+    // Float8 promotes with nothing else; a bool beside it is where's condition, which stays what it is.
+    if (!float8 || t.dtype() != kBool) promotion_.add(t);
     if (t.device() != device_) {
       TENON_CHECK(t.is_cpu() && t.dim() == 0, DeviceError, call_.name(), ": expected all tensors on one device, got ",
                   call_.op.schema().arguments[i].name, " on ", t.device(), " and another on ", device_);

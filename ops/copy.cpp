@@ -9,11 +9,11 @@
 #include <cstring>
 
 namespace tenon {
-namespace {
-using dispatch::make_tensor;
-
-// Strides of `sizes` in a memory format; empty for contiguous.
-DimVector format_strides(const Tensor& like, MemoryFormat format, const char* who) {
+namespace detail {
+DimVector format_strides(const Tensor& like, MemoryFormat format, const char* who);
+}
+// Strides of `like` in a memory format; empty for contiguous.
+DimVector detail::format_strides(const Tensor& like, MemoryFormat format, const char* who) {
   if (format == MemoryFormat::contiguous) return {};
   if (format == MemoryFormat::preserve)
     return !like.is_contiguous() && dispatch::is_dense(like) ? DimVector(like.strides()) : DimVector();
@@ -29,6 +29,10 @@ DimVector format_strides(const Tensor& like, MemoryFormat format, const char* wh
   }
   return strides;
 }
+
+namespace {
+using detail::format_strides;
+using dispatch::make_tensor;
 
 // Same device: one planned loop, dtype conversion inside.
 void copy_on_device(const Tensor& to, const Tensor& from) {

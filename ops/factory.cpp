@@ -12,6 +12,8 @@
 namespace tenon {
 
 namespace detail {
+DimVector format_strides(const Tensor& like, MemoryFormat format, const char* who);  // ops/copy.cpp
+
 Tensor with_options(Tensor t, const TensorOptions& options) {
   if (options.requires_grad()) t.requires_grad_();
   return t;
@@ -28,20 +30,12 @@ DType kind_of(const Scalar& s) {
 }
 
 // Fresh tensors are filled below the layers: to the user they come into being with their values.
-Tensor filled(IntArrayRef size, const Scalar& value, DType t, Device device, IntArrayRef strides = {}) {
-  checked_numel(size, "full");
+Tensor filled(const char* who, IntArrayRef size, const Scalar& value, DType t, Device device, IntArrayRef strides = {}) {
+  checked_numel(size, who);
   Tensor out = make_tensor(size, t, device, strides);
   const dispatch::BelowLayersGuard below;
   out.fill_(value);
   return out;
-}
-
-DimVector like_strides(const Tensor& self, std::optional<MemoryFormat> format) {
-  if (format.value_or(MemoryFormat::preserve) == MemoryFormat::preserve)
-    return !self.is_contiguous() && dispatch::is_dense(self) ? DimVector(self.strides()) : DimVector();
-  TENON_CHECK(*format == MemoryFormat::contiguous, ValueError, "empty_like: memory_format: expected contiguous or preserve, got ",
-              name(*format));
-  return {};
 }
 
 }  // namespace
@@ -53,7 +47,9 @@ Tensor fill(Call& call, const Tensor& self, const Operand& value) {
     TENON_CHECK(value.tensor().dim() == 0, ShapeError, "fill_: value: expected a number or a 0-dim tensor, got ",
                 value.tensor().dim(), " dimensions");
   }
-  const Scalar number = value.is_tensor() ? value.tensor().item() : value.number();
+  // On the meta device there is neither a value nor anything to write it to.
+  const bool unknown = value.is_tensor() && value.tensor().is_meta() && self.is_meta();
+  const Scalar number = unknown ? Scalar(0) : value.is_tensor() ? value.tensor().item() : value.number();
   TENON_CHECK(!number.is_complex() || is_complex(self.dtype()) || number.imag() == 0, DtypeError, "fill_: value: ", number,
               " does not fit the ", self.dtype(), " of self");
   const Tensor out = call.output(0, self.sizes(), self.dtype(), self.device());
@@ -65,7 +61,7 @@ Tensor fill(Call& call, const Tensor& self, const Operand& value) {
   return out;
 }
 Tensor zero(Call& call, const Tensor& self) {
-  if (call.form == dispatch::Form::functional) return filled(self.sizes(), 0, self.dtype(), self.device());
+  if (call.form != dispatch::Form::inplace) return filled("zero", self.sizes(), 0, self.dtype(), self.device());
   return op::fill.inplace(call.destinations[0], call.destinations[0], 0);
 }
 
@@ -81,24 +77,26 @@ Tensor empty_strided(Call&, IntArrayRef size, IntArrayRef stride, OptionalDtype 
   return make_tensor(size, or_default(dtype), or_cpu(device), stride);
 }
 Tensor zeros(Call&, IntArrayRef size, OptionalDtype dtype, OptionalDevice device) {
-  return filled(size, 0, or_default(dtype), or_cpu(device));
+  return filled("zeros", size, 0, or_default(dtype), or_cpu(device));
 }
 Tensor ones(Call&, IntArrayRef size, OptionalDtype dtype, OptionalDevice device) {
-  return filled(size, 1, or_default(dtype), or_cpu(device));
+  return filled("ones", size, 1, or_default(dtype), or_cpu(device));
 }
 Tensor full(Call&, IntArrayRef size, const Scalar& value, OptionalDtype dtype, OptionalDevice device) {
-  return filled(size, value, dtype.value_or(kind_of(value)), or_cpu(device));
+  return filled("full", size, value, dtype.value_or(kind_of(value)), or_cpu(device));
 }
 Tensor scalar_tensor(Call&, const Scalar& s, OptionalDtype dtype, OptionalDevice device) {
-  return filled({}, s, dtype.value_or(kind_of(s)), or_cpu(device));
+  return filled("scalar_tensor", {}, s, dtype.value_or(kind_of(s)), or_cpu(device));
 }
 
 Tensor empty_like(Call&, const Tensor& self, OptionalDtype dtype, OptionalDevice device, std::optional<MemoryFormat> format) {
-  return make_tensor(self.sizes(), dtype.value_or(self.dtype()), resolve(device.value_or(self.device())), like_strides(self, format));
+  return make_tensor(self.sizes(), dtype.value_or(self.dtype()), resolve(device.value_or(self.device())),
+                     detail::format_strides(self, format.value_or(MemoryFormat::preserve), "empty_like"));
 }
 Tensor full_like(Call&, const Tensor& self, const Scalar& value, OptionalDtype dtype, OptionalDevice device,
                  std::optional<MemoryFormat> format) {
-  return filled(self.sizes(), value, dtype.value_or(self.dtype()), resolve(device.value_or(self.device())), like_strides(self, format));
+  return filled("full_like", self.sizes(), value, dtype.value_or(self.dtype()), resolve(device.value_or(self.device())),
+                     detail::format_strides(self, format.value_or(MemoryFormat::preserve), "empty_like"));
 }
 Tensor zeros_like(Call& call, const Tensor& self, OptionalDtype dtype, OptionalDevice device, std::optional<MemoryFormat> format) {
   return full_like(call, self, 0, dtype, device, format);
@@ -111,7 +109,7 @@ Tensor new_empty(Call&, const Tensor& self, IntArrayRef size, OptionalDtype dtyp
   return make_tensor(size, dtype.value_or(self.dtype()), resolve(device.value_or(self.device())));
 }
 Tensor new_full(Call&, const Tensor& self, IntArrayRef size, const Scalar& value, OptionalDtype dtype, OptionalDevice device) {
-  return filled(size, value, dtype.value_or(self.dtype()), resolve(device.value_or(self.device())));
+  return filled("new_full", size, value, dtype.value_or(self.dtype()), resolve(device.value_or(self.device())));
 }
 Tensor new_zeros(Call& call, const Tensor& self, IntArrayRef size, OptionalDtype dtype, OptionalDevice device) {
   return new_full(call, self, size, 0, dtype, device);
@@ -169,7 +167,7 @@ Tensor linspace(Call& call, const Scalar& start, const Scalar& end, int64_t step
 
 Tensor eye_m(Call&, int64_t n, int64_t m, OptionalDtype dtype, OptionalDevice device) {
   TENON_CHECK(n >= 0 && m >= 0, ValueError, "eye: expected sizes that are not negative, got ", n, " and ", m);
-  const Tensor out = filled({n, m}, 0, or_default(dtype), or_cpu(device));
+  const Tensor out = filled("eye", {n, m}, 0, or_default(dtype), or_cpu(device));
   const dispatch::BelowLayersGuard below;
   dispatch::make_view(out, {std::min(n, m)}, {m + 1}, 0).fill_(1);
   return out;
