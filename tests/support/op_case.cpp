@@ -8,14 +8,6 @@
 
 namespace tenon::testing {
 
-const Dtypes kFloats = {kFloat64, kFloat32, kFloat16, kBFloat16};
-const Dtypes kComplexes = {kComplex64, kComplex128};
-const Dtypes kIntegers = {kUInt8, kInt8, kInt16, kInt32, kInt64};
-const Dtypes kReals = kFloats + kIntegers;
-const Dtypes kNumbers = kReals + kComplexes;
-const Dtypes kAll = kNumbers + Dtypes{kBool};
-const Dtypes kAllWithFloat8 = kAll + Dtypes{kFloat8_e4m3fn, kFloat8_e5m2};
-
 Dtypes operator+(Dtypes a, const Dtypes& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;

@@ -21,8 +21,15 @@ namespace tenon::testing {
 
 using dispatch::Value;
 using Dtypes = std::vector<DType>;
-extern const Dtypes kFloats, kComplexes, kIntegers, kReals, kNumbers, kAll, kAllWithFloat8;
 Dtypes operator+(Dtypes a, const Dtypes& b);
+// Inline, so that they are there before the constants of any file that includes this.
+inline const Dtypes kFloats = {kFloat64, kFloat32, kFloat16, kBFloat16};
+inline const Dtypes kComplexes = {kComplex64, kComplex128};
+inline const Dtypes kIntegers = {kUInt8, kInt8, kInt16, kInt32, kInt64};
+inline const Dtypes kReals = kFloats + kIntegers;
+inline const Dtypes kNumbers = kReals + kComplexes;
+inline const Dtypes kAll = kNumbers + Dtypes{kBool};
+inline const Dtypes kAllWithFloat8 = kAll + Dtypes{kFloat8_e4m3fn, kFloat8_e5m2};
 
 /// One argument list. `gradient`: also used for checking gradients (float64). `layouts`: also in other memory layouts.
 struct Sample {
@@ -83,6 +90,8 @@ class OpCase {
   OpCase& ulp(double u) { ulps = u; return *this; }
   /// Check gradients in float64; `second`: also their gradients.
   OpCase& gradient(bool second = true) { check_gradient = true; check_second = second; return *this; }
+  /// Only these arguments (bit i: argument i) are differentiated, only the first `n` results looked at.
+  OpCase& gradient_of(uint32_t arguments, int n = 6) { gradient_arguments = arguments, gradient_results = n; return *this; }
   OpCase& no_out() { out = false; return *this; }
   OpCase& no_inplace() { inplace = false; return *this; }
   OpCase& no_meta() { meta = false; return *this; }
@@ -95,6 +104,8 @@ class OpCase {
     errors.push_back({std::move(m), t, [](const std::exception& e) { return dynamic_cast<const E*>(&e) != nullptr; }, std::move(text)});
     return *this;
   }
+  /// The operator errors name, when that is one this one is made of.
+  OpCase& errors_name(std::string o) { error_name = std::move(o); return *this; }
   /// Adds the argument lists benchmarks use.
   OpCase& benchmark(Maker m) { benchmark_maker = std::move(m); return *this; }
 
@@ -102,12 +113,14 @@ class OpCase {
 
   const dispatch::OpBase* op;
   Typed typed;
-  std::string label;
+  std::string label, error_name = std::string(op->schema().name);
   Dtypes dtype_list;
   std::vector<Maker> makers;
   Maker benchmark_maker;
   Reference expected;
   double ulps = 4;
+  uint32_t gradient_arguments = ~0u;
+  int gradient_results = 6;
   bool check_gradient = false, check_second = false, out = true, inplace = true, meta = true, is_random = false, values_defined = true;
   std::vector<ErrorInput> errors;
 };

@@ -2,6 +2,7 @@
 // The checks a row buys. No test framework here: failures come back as text naming row, dtype, sample, layout and seed.
 #include <tenon/testing/op_case.h>
 
+#include <tenon/dispatch/make_tensor.h>
 #include <tenon/ops/factory.h>
 #include <tenon/ops/random.h>
 #include <tenon/ops/view.h>
@@ -51,8 +52,9 @@ void fill_gaps(const Tensor& flat) {
 }
 
 // The same values in another layout. Changes nothing but memory, except for `expanded`, which repeats the first slice.
-Tensor laid_out(const Tensor& t, Shape shape, Device device) {
-  if (!t.defined()) return t;
+Tensor laid_out(const Tensor& given, Shape shape, Device device) {
+  if (!given.defined()) return given;
+  const Tensor t = given.is_contiguous() ? given : write(read(given));
   const auto rank = static_cast<std::size_t>(t.dim());
   std::vector<int64_t> strides(rank), sizes = t.sizes().vec();
   int64_t step = shape == Shape::every_second ? 2 : 1, extent = 1, offset = shape == Shape::shifted ? 1 : 0;
@@ -310,7 +312,35 @@ Failures check_out(const OpCase& row, const Run& run) {
   });
 }
 
+// Views share memory: the elements a view of 0, 1, 2, ... shows are the ones that change when it is written.
+static Failures check_aliasing(const OpCase& row, const Run& run) {
+  return each_sample(row, run, [&](Context& c, const Sample& s) {
+    c.attempt("aliasing", [&] {
+      std::vector<Value> args = laid_out(bind(row, s, run.device), Shape::contiguous, run.device);
+      const Tensor& given = args[0].tensor();
+      Array count = make_array(kInt64, given.sizes().vec());
+      for (int64_t i = 0; i < count.numel(); ++i) count.data[i] = i;
+      const Tensor base = laid_out(write(count), Shape::contiguous, run.device);
+      args[0] = Value(base);
+      for (const Tensor& view : tensors_of(call_typed(row, args, run.seed))) {
+        for (const Number& v : read(view).data) count.data[v.i] = int64_t{-1};
+        const uint32_t version = base.version();
+        Tensor writable = view;
+        // An expanded view shows one element many times and may not be written; as it was made is enough to know.
+        if (dispatch::overlaps_itself(view)) {
+          for (const Number& v : read(view).data) count.data[v.i < 0 ? 0 : v.i] = v.i;
+          continue;
+        }
+        writable.fill_(-1);
+        if (view.numel() != 0 && base.version() == version) c.fail("aliasing", "writing the view does not count as a write to its base");
+        c.compare("aliasing", bit_difference(read(base), count));
+      }
+    });
+  });
+}
+
 Failures check_inplace(const OpCase& row, const Run& run) {
+  if (row.op->kind() == Kind::view) return check_aliasing(row, run);
   if (!row.inplace || row.op->kind() == Kind::view || row.op->has(dispatch::kNoInplace)) return {};
   return each_sample(row, run, [&](Context& c, const Sample& s) {
     if (!s.destinations) return;
@@ -355,12 +385,12 @@ Failures check_errors(const OpCase& row, const Run& run) {
     error.make(in);
     for (c.sample = 0; c.sample < in.samples.size(); ++c.sample) {
       try {
-        call_typed(row, laid_out(bind(row, in.samples[c.sample], run.device), Shape::contiguous, run.device), run.seed);
+        arrays_of(call_typed(row, laid_out(bind(row, in.samples[c.sample], run.device), Shape::contiguous, run.device), run.seed));
         c.fail("error input", "no error; expected one with \"" + error.text + "\"");
       } catch (const std::exception& e) {
         const std::string text = e.what();
         if (!error.is(e)) c.fail("error input", "another type of error: " + text);
-        if (text.find(row.op->schema().name) == std::string::npos) c.fail("error input", "the text does not name the operator: " + text);
+        if (text.find(row.error_name) == std::string::npos) c.fail("error input", "the text does not name the operator: " + text);
         if (text.find(error.text) == std::string::npos) c.fail("error input", "the text lacks \"" + error.text + "\": " + text);
       }
     }
@@ -373,7 +403,5 @@ Failures check_errors(const OpCase& row, const Run& run) {
   }
   return std::move(c.failures);
 }
-
-Failures check_gradient(const OpCase&, const Run&) { return {}; }
 
 }  // namespace tenon::testing

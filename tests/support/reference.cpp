@@ -262,6 +262,30 @@ std::vector<int64_t> broadcast(const std::vector<int64_t>& a, const std::vector<
   return out;
 }
 
+int64_t flat_index(const std::vector<int64_t>& index, const std::vector<int64_t>& sizes) {
+  int64_t n = 0;
+  for (std::size_t d = 0; d < sizes.size(); ++d) n = n * sizes[d] + index[d];
+  return n;
+}
+
+void each_index(const std::vector<int64_t>& sizes, const std::function<void(const std::vector<int64_t>&)>& f) {
+  std::vector<int64_t> at(sizes.size(), 0);
+  for (int64_t n = count(sizes); n > 0; --n) {
+    f(at);
+    for (std::size_t d = sizes.size(); d-- > 0;) {
+      if (++at[d] < sizes[d]) break;
+      at[d] = 0;
+    }
+  }
+}
+
+Array pick(const Array& x, std::vector<int64_t> sizes, const std::function<std::vector<int64_t>(const std::vector<int64_t>&)>& f) {
+  Array out = make_array(x.dtype, sizes);
+  std::size_t n = 0;
+  each_index(sizes, [&](const std::vector<int64_t>& at) { out.data[n++] = x.data[flat_index(f(at), x.sizes)]; });
+  return out;
+}
+
 Array pointwise(const std::vector<Array>& inputs, DType compute, DType result, const std::function<Number(const Number*)>& f) {
   std::vector<int64_t> sizes;
   std::vector<Array> cast_inputs;
@@ -287,7 +311,7 @@ Array pointwise(const std::vector<Array>& inputs, DType compute, DType result, c
     }
     const Number v = f(x.data());
     // Floats keep the reference's precision: difference() rounds. Integers wrap here.
-    out.data[n] = is_integral(result, true) ? convert(v, is_integral(compute, true) ? kInt64 : kFloat64, result) : v;
+    out.data[n] = is_integral(result, true) && compute != DType::undefined ? convert(v, is_integral(compute, true) ? kInt64 : kFloat64, result) : v;
   }
   return out;
 }

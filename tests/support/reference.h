@@ -71,8 +71,14 @@ DType promote_pair(DType a, DType b);
 DType floating(DType t);
 DType real_part(DType t);
 
-/// f over broadcast inputs, all cast to `compute` first; the results are cast to `result`.
+/// f over broadcast inputs, all cast to `compute` first (unless undefined: then nothing is converted, results neither);
+/// integer results wrap to `result`.
 Array pointwise(const std::vector<Array>& inputs, DType compute, DType result, const std::function<Number(const Number* x)>& f);
+/// `sizes` of elements of x: f turns an index of the result into one of x (both as coordinates).
+Array pick(const Array& x, std::vector<int64_t> sizes, const std::function<std::vector<int64_t>(const std::vector<int64_t>&)>& f);
+/// Calls f with every index of `sizes` in row-major order.
+void each_index(const std::vector<int64_t>& sizes, const std::function<void(const std::vector<int64_t>&)>& f);
+int64_t flat_index(const std::vector<int64_t>& index, const std::vector<int64_t>& sizes);
 std::vector<int64_t> broadcast(const std::vector<int64_t>& a, const std::vector<int64_t>& b);
 
 /// Empty when `got` has the expected dtype, sizes and values: NaN for NaN, infinities alike, finite ones within `ulp`
