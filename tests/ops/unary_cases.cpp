@@ -75,6 +75,9 @@ TENON_OP_CASES(unary) {
   op_case(op::square).dtypes(kNumbers).samples(unary_samples(-9, 9)).gradient().benchmark(one_number)
       .reference(unary([](double x) { return x * x; }, [](Complex z) { return z * z; },
                        [](int64_t x) { return static_cast<int64_t>(static_cast<uint64_t>(x) * static_cast<uint64_t>(x)); }));
+  op_case(op::square, "of bool").dtypes({kBool}).samples(unary_samples(0, 1)).reference([](const Args& args) {
+    return std::vector<Array>{cast(args.array(0), kInt64)};
+  });
   op_case(op::relu).dtypes(kReals).samples(unary_samples(-9, 9)).gradient().benchmark(one_number)
       .reference(unary([](double x) { return x < 0 ? 0 : x; }, nullptr, [](int64_t x) { return x < 0 ? int64_t{0} : x; }))
       .error<DtypeError>("self", [](Inputs& in) { in.add({in.boolean({2})}); in.add({in.tensor({2}, 0, 1, kComplex64)}); });

@@ -4,8 +4,7 @@
 #include <tenon/ops/copy.h>
 #include <tenon/ops/random.h>
 #include <tenon/ops/view.h>
-
-#include "tests/support/op_case.h"
+#include <tenon/testing/op_case.h>
 
 namespace tenon::testing {
 namespace {
