@@ -1,18 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-# Libraries from the distribution. Highway and spdlog are required; oneDNN and CBLAS make products faster and are
-# optional. Plain find_library where a package file asks for more than we use (Debian's dnnl wants OpenCL).
+# Libraries from the distribution: Highway for SIMD, zlib for datasets; a CBLAS is the tests' oracle where there is one.
 find_package(Threads REQUIRED)
 
 find_path(TENON_HIGHWAY_INCLUDE hwy/highway.h)
 find_library(TENON_HIGHWAY_LIBRARY hwy)
 if(NOT TENON_HIGHWAY_INCLUDE OR NOT TENON_HIGHWAY_LIBRARY)
   message(FATAL_ERROR "Highway was not found: install libhwy-dev (tools/setup.sh installs everything)")
-endif()
-
-# Used header-only, in core/log.cpp alone, so that no particular spdlog or fmt library is needed at run time.
-find_path(TENON_SPDLOG_INCLUDE spdlog/spdlog.h)
-if(NOT TENON_SPDLOG_INCLUDE)
-  message(FATAL_ERROR "spdlog was not found: install libspdlog-dev (tools/setup.sh installs everything)")
 endif()
 
 # Datasets come gzip-compressed.
@@ -24,19 +17,7 @@ endif()
 
 set(tenon_libraries ${TENON_HIGHWAY_LIBRARY} ${TENON_ZLIB_LIBRARY})
 set(tenon_library_names hwy z)
-set(tenon_definitions SPDLOG_FMT_EXTERNAL FMT_HEADER_ONLY)
-set(tenon_dependency_includes ${TENON_HIGHWAY_INCLUDE} ${TENON_SPDLOG_INCLUDE})
-
-if(TENON_ONEDNN)
-  find_path(TENON_ONEDNN_INCLUDE dnnl.hpp)
-  find_library(TENON_ONEDNN_LIBRARY dnnl)
-  if(TENON_ONEDNN_INCLUDE AND TENON_ONEDNN_LIBRARY)
-    list(APPEND tenon_libraries ${TENON_ONEDNN_LIBRARY})
-    list(APPEND tenon_library_names dnnl)
-    list(APPEND tenon_definitions TENON_WITH_ONEDNN)
-    list(APPEND tenon_dependency_includes ${TENON_ONEDNN_INCLUDE})
-  endif()
-endif()
+set(tenon_dependency_includes ${TENON_HIGHWAY_INCLUDE} ${TENON_ZLIB_INCLUDE})
 
 if(TENON_CBLAS)
   find_path(TENON_CBLAS_INCLUDE cblas.h PATH_SUFFIXES openblas x86_64-linux-gnu/openblas-pthread)
@@ -46,6 +27,6 @@ if(TENON_CBLAS)
   endif()
 endif()
 
-foreach(part Highway:${TENON_HIGHWAY_LIBRARY} oneDNN:${TENON_ONEDNN_LIBRARY} CBLAS:${TENON_CBLAS_LIBRARY})
+foreach(part Highway:${TENON_HIGHWAY_LIBRARY} CBLAS:${TENON_CBLAS_LIBRARY})
   message(STATUS "tenon: ${part}")
 endforeach()

@@ -124,11 +124,19 @@ TENON_HOST_DEVICE inline complex<T> pow(complex<T> a, complex<T> b) {
     if (b.re == -1) return complex<T>(1) / a;
     if (b.re == T(0.5)) return sqrt(a);
   }
-  return exp(b * log(a));
+  if constexpr (sizeof(T) == sizeof(float)) {  // the exponent magnifies the rounding of the logarithm
+    const complex<double> wide = exp(complex<double>(b) * log(complex<double>(a)));
+    return complex<T>(wide);
+  } else {
+    return exp(b * log(a));
+  }
 }
 
 template <class T>
-TENON_HOST_DEVICE inline T sigmoid(T x) { return 1 / (1 + exp(-x)); }
+TENON_HOST_DEVICE inline T sigmoid(T x) {
+  const T e = exp(-fabs(x));  // never overflows, so the smallest results are right too
+  return (x < 0 ? e : T(1)) / (1 + e);
+}
 
 /// 0.5 x (1 + erf(x / sqrt 2)).
 template <class T>

@@ -6,7 +6,7 @@
 #   tools/setup.sh [--dev] [--data]    --dev adds the formatter, the linter and ccache; --data Fashion-MNIST
 set -euo pipefail
 
-packages=(g++ cmake ninja-build git python3 libhwy-dev zlib1g-dev libspdlog-dev libfmt-dev catch2 nlohmann-json3-dev libdnnl-dev
+packages=(g++ cmake ninja-build git python3 libhwy-dev zlib1g-dev catch2 nlohmann-json3-dev
           libopenblas-dev)
 for option in "$@"; do
   case $option in
@@ -17,8 +17,8 @@ for option in "$@"; do
 done
 
 if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
-  echo "setup.sh: no apt here; needed are a C++20 compiler, CMake 3.25, Ninja, Highway, spdlog, fmt, Catch2," \
-       "nlohmann-json, and if wanted oneDNN and a CBLAS" >&2
+  echo "setup.sh: no apt here; needed are a C++20 compiler, CMake 3.25, Ninja, Highway, zlib, Catch2," \
+       "nlohmann-json, and if wanted a CBLAS" >&2
   exit 0
 fi
 missing=()
