@@ -61,7 +61,8 @@ struct Side {
       const double t = seconds(iterations);
       if (t >= round_seconds) break;
       const double grow = t > 0 ? round_seconds / t * 1.1 : 10;
-      iterations = std::max<int64_t>(iterations + 1, static_cast<int64_t>(static_cast<double>(iterations) * std::min(grow, 10.0)));
+      iterations = std::max<int64_t>(iterations + 1,
+                                     static_cast<int64_t>(static_cast<double>(iterations) * std::min(grow, 10.0)));
     }
   }
 };
@@ -73,9 +74,12 @@ struct Result {
 
 std::string human(double seconds) {
   char text[32];
-  if (seconds < 1e-6) std::snprintf(text, sizeof text, "%.1f ns", seconds * 1e9);
-  else if (seconds < 1e-3) std::snprintf(text, sizeof text, "%.2f µs", seconds * 1e6);
-  else std::snprintf(text, sizeof text, "%.3f ms", seconds * 1e3);
+  if (seconds < 1e-6)
+    std::snprintf(text, sizeof text, "%.1f ns", seconds * 1e9);
+  else if (seconds < 1e-3)
+    std::snprintf(text, sizeof text, "%.2f µs", seconds * 1e6);
+  else
+    std::snprintf(text, sizeof text, "%.3f ms", seconds * 1e3);
   return text;
 }
 
@@ -102,9 +106,17 @@ Result measure(const Row& row, const TenonPeer* peer, const Options& options) {
   Result result{row};
   const auto step = row.prepare();
   const Device device(row.device);
-  Side own{[&](int64_t n) { for (int64_t i = 0; i < n; ++i) step(); }, [&] { if (!device.is_cpu()) synchronize(device); }};
+  Side own{[&](int64_t n) {
+             for (int64_t i = 0; i < n; ++i) step();
+           },
+           [&] {
+             if (!device.is_cpu()) synchronize(device);
+           }};
   void* work = peer ? peer->prepare(row.name.c_str(), row.device.c_str()) : nullptr;
-  Side other{[&](int64_t n) { peer->run(work, n); }, [&] { if (!device.is_cpu()) peer->synchronize(); }};
+  Side other{[&](int64_t n) { peer->run(work, n); },
+             [&] {
+               if (!device.is_cpu()) peer->synchronize();
+             }};
   const double round = options.seconds / options.rounds;
   own.calibrate(round);
   if (work) other.calibrate(round);
@@ -127,24 +139,26 @@ std::string json_of(const std::vector<Result>& results, const char* peer) {
   char text[320];
   for (std::size_t i = 0; i < results.size(); ++i) {
     const Result& r = results[i];
-    std::snprintf(text, sizeof text,
-                  "  {\"name\": \"%s\", \"device\": \"%s\", \"seconds\": %.4g, \"peer_seconds\": %.4g, \"ratio\": %.4g, "
-                  "\"roof_share\": %.4g, \"amount\": %.6g}%s\n",
-                  r.row.name.c_str(), r.row.device.c_str(), r.seconds, r.peer_seconds, r.ratio, r.roof_share, r.row.amount,
-                  i + 1 < results.size() ? "," : "");
+    std::snprintf(
+        text, sizeof text,
+        "  {\"name\": \"%s\", \"device\": \"%s\", \"seconds\": %.4g, \"peer_seconds\": %.4g, \"ratio\": %.4g, "
+        "\"roof_share\": %.4g, \"amount\": %.6g}%s\n",
+        r.row.name.c_str(), r.row.device.c_str(), r.seconds, r.peer_seconds, r.ratio, r.roof_share, r.row.amount,
+        i + 1 < results.size() ? "," : "");
     out += text;
   }
   return out + " ]\n}\n";
 }
 
 std::string markdown_of(const std::vector<Result>& results, const char* peer) {
-  std::string out = "| row | device | tenon | rate | of roof | " + std::string(peer) + " | tenon / peer |\n|---|---|---|---|---|---|---|\n";
+  std::string out = "| row | device | tenon | rate | of roof | " + std::string(peer) +
+                    " | tenon / peer |\n|---|---|---|---|---|---|---|\n";
   for (const Result& r : results) {
     char share[16] = "", ratio[16] = "";
     if (r.roof_share > 0) std::snprintf(share, sizeof share, "%.2f", r.roof_share);
     if (r.ratio > 0) std::snprintf(ratio, sizeof ratio, "%.3f", r.ratio);
-    out += "| " + r.row.name + " | " + r.row.device + " | " + human(r.seconds) + " | " + rate(r.row, r.seconds) + " | " + share + " | " +
-           (r.peer_seconds > 0 ? human(r.peer_seconds) : "") + " | " + ratio + " |\n";
+    out += "| " + r.row.name + " | " + r.row.device + " | " + human(r.seconds) + " | " + rate(r.row, r.seconds) +
+           " | " + share + " | " + (r.peer_seconds > 0 ? human(r.peer_seconds) : "") + " | " + ratio + " |\n";
   }
   return out;
 }
@@ -158,15 +172,24 @@ int run_all(int argc, char** argv) {
   if (const char* path = std::getenv("TENON_PEER")) options.peer = path;
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string flag = argv[i], value = argv[i + 1];
-    if (flag == "--rows") options.filter = value;
-    else if (flag == "--device") options.device = value;
-    else if (flag == "--json") options.json = value;
-    else if (flag == "--markdown") options.markdown = value;
-    else if (flag == "--peer") options.peer = value;
-    else if (flag == "--seconds") options.seconds = std::atof(value.c_str());
-    else if (flag == "--rounds") options.rounds = std::max(1, std::atoi(value.c_str()));
+    if (flag == "--rows")
+      options.filter = value;
+    else if (flag == "--device")
+      options.device = value;
+    else if (flag == "--json")
+      options.json = value;
+    else if (flag == "--markdown")
+      options.markdown = value;
+    else if (flag == "--peer")
+      options.peer = value;
+    else if (flag == "--seconds")
+      options.seconds = std::atof(value.c_str());
+    else if (flag == "--rounds")
+      options.rounds = std::max(1, std::atoi(value.c_str()));
     else {
-      std::fprintf(stderr, "options: --rows GLOB --device cpu|cuda --peer LIB|none --seconds S --rounds N --json FILE --markdown FILE\n");
+      std::fprintf(stderr,
+                   "options: --rows GLOB --device cpu|cuda --peer LIB|none --seconds S --rounds N --json FILE "
+                   "--markdown FILE\n");
       return 2;
     }
   }
@@ -184,7 +207,8 @@ int run_all(int argc, char** argv) {
       if (row.bound == Bound::memory && row.name.starts_with("roof"))
         roofs[row.device + row.name] = row.amount / r.seconds;
       results.push_back(std::move(r));
-      std::fprintf(stderr, "%-44s %-4s %12s  %s\n", row.name.c_str(), row.device.c_str(), human(results.back().seconds).c_str(),
+      std::fprintf(stderr, "%-44s %-4s %12s  %s\n", row.name.c_str(), row.device.c_str(),
+                   human(results.back().seconds).c_str(),
                    results.back().ratio > 0 ? ("x" + std::to_string(results.back().ratio)).c_str() : "");
     } catch (const std::exception& e) {
       std::fprintf(stderr, "%-44s %-4s %s\n", row.name.c_str(), row.device.c_str(), e.what());

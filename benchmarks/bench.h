@@ -19,7 +19,7 @@ struct Row {
   std::string name;    ///< the peer knows the work by it
   std::string device;  ///< "cpu" or "cuda"
   Bound bound = Bound::host;
-  double amount = 0;   ///< bytes that must move, or FLOPs, per iteration
+  double amount = 0;  ///< bytes that must move, or FLOPs, per iteration
   /// Sets up the work and returns what one iteration does. Tensors live in the closure.
   std::function<std::function<void()>()> prepare;
 };

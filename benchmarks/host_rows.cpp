@@ -28,14 +28,17 @@ void host_rows(const char* device) {
       kept = a + b;
     };
   });
-  row("host add in place", [=] { return [a = zeros({1}, on(device)), b = ones({1}, on(device))]() mutable { a.add_(b); }; });
+  row("host add in place",
+      [=] { return [a = zeros({1}, on(device)), b = ones({1}, on(device))]() mutable { a.add_(b); }; });
   row("host add with gradient", [=] {
     return keep([a = ones({1}, on(device).requires_grad(true)), b = ones({1}, on(device))] { return a + b; });
   });
   row("host view", [=] { return keep([a = ones({2, 2}, on(device))] { return a.view({4}); }); });
   row("host select", [=] { return keep([a = ones({2, 2}, on(device))] { return a.select(0, 1); }); });
   row("host sum", [=] { return keep([a = ones({8}, on(device))] { return a.sum(); }); });
-  row("host matmul 8x8", [=] { return keep([a = ones({8, 8}, on(device)), b = ones({8, 8}, on(device))] { return a.matmul(b); }); });
+  row("host matmul 8x8", [=] {
+    return keep([a = ones({8, 8}, on(device)), b = ones({8, 8}, on(device))] { return a.matmul(b); });
+  });
   row("host mm sum backward", [=] {
     return [w = ones({8, 8}, on(device).requires_grad(true)), x = ones({8, 8}, on(device))] {
       x.mm(w).sum().backward();

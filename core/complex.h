@@ -16,7 +16,8 @@ struct alignas(2 * sizeof(T)) complex {
   complex() = default;
   TENON_HOST_DEVICE constexpr complex(T real, T imag = T(0)) : re(real), im(imag) {}  // NOLINT
   template <class U>
-  TENON_HOST_DEVICE explicit constexpr complex(const complex<U>& o) : re(static_cast<T>(o.re)), im(static_cast<T>(o.im)) {}
+  TENON_HOST_DEVICE explicit constexpr complex(const complex<U>& o)
+      : re(static_cast<T>(o.re)), im(static_cast<T>(o.im)) {}
 
   TENON_HOST_DEVICE constexpr T real() const { return re; }
   TENON_HOST_DEVICE constexpr T imag() const { return im; }

@@ -34,8 +34,8 @@ Device::Device(std::string_view text) {
     good = good && (type_ == kCUDA || type_ == kSim ? index < kMaxDevices : index == 0);
     *this = Device(type_, index);
   }
-  TENON_CHECK(good, DeviceError, "device: expected cpu, cuda, cuda:N, meta or sim:N with N < ", kMaxDevices,
-              ", got \"", text, "\"");
+  TENON_CHECK(good, DeviceError, "device: expected cpu, cuda, cuda:N, meta or sim:N with N < ", kMaxDevices, ", got \"",
+              text, "\"");
 }
 
 std::string Device::str() const {

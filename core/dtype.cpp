@@ -7,9 +7,9 @@
 namespace tenon {
 namespace {
 
-constexpr const char* kNames[kDTypes + 1] = {"uint8",         "int8",        "int16",     "int32",      "int64",
-                                             "float16",       "float32",     "float64",   "complex64",  "complex128",
-                                             "bool",          "bfloat16",    "float8_e4m3fn", "float8_e5m2", "undefined"};
+constexpr const char* kNames[kDTypes + 1] = {"uint8",   "int8",     "int16",         "int32",       "int64",
+                                             "float16", "float32",  "float64",       "complex64",   "complex128",
+                                             "bool",    "bfloat16", "float8_e4m3fn", "float8_e5m2", "undefined"};
 DType default_dtype_ = kFloat32;
 
 }  // namespace
@@ -94,7 +94,8 @@ void Scalar::store(DType t, void* destination) const {
     TENON_STORE(kFloat8_e4m3fn, float8_e4m3fn)
     TENON_STORE(kFloat8_e5m2, float8_e5m2)
 #undef TENON_STORE
-    case DType::undefined: break;
+    case DType::undefined:
+      break;
   }
   TENON_ASSERT(false, "scalar stored as undefined");
 }

@@ -12,8 +12,21 @@
 namespace tenon {
 
 enum class DType : uint8_t {
-  uint8, int8, int16, int32, int64, float16, float32, float64, complex64, complex128, bool_, bfloat16,
-  float8_e4m3fn, float8_e5m2, undefined
+  uint8,
+  int8,
+  int16,
+  int32,
+  int64,
+  float16,
+  float32,
+  float64,
+  complex64,
+  complex128,
+  bool_,
+  bfloat16,
+  float8_e4m3fn,
+  float8_e5m2,
+  undefined
 };
 inline constexpr int kDTypes = 14;
 inline constexpr DType kUInt8 = DType::uint8, kByte = DType::uint8, kInt8 = DType::int8, kChar = DType::int8,
@@ -25,51 +38,75 @@ inline constexpr DType kUInt8 = DType::uint8, kByte = DType::uint8, kInt8 = DTyp
                        kFloat8_e5m2 = DType::float8_e5m2;
 
 template <class T>
-struct TypeTag { using type = T; };
+struct TypeTag {
+  using type = T;
+};
 
 /// A list of element types; registration macros and tests iterate over it with `for_each`.
 template <class... Ts>
 struct Types {
   static constexpr int size = sizeof...(Ts);
   template <class F>
-  static constexpr void for_each(F&& f) { (f(TypeTag<Ts>{}), ...); }
+  static constexpr void for_each(F&& f) {
+    (f(TypeTag<Ts>{}), ...);
+  }
 };
 template <class... Lists>
 struct JoinTypes;
 template <class... As>
-struct JoinTypes<Types<As...>> { using type = Types<As...>; };
+struct JoinTypes<Types<As...>> {
+  using type = Types<As...>;
+};
 template <class... As, class... Bs, class... Rest>
-struct JoinTypes<Types<As...>, Types<Bs...>, Rest...> { using type = typename JoinTypes<Types<As..., Bs...>, Rest...>::type; };
+struct JoinTypes<Types<As...>, Types<Bs...>, Rest...> {
+  using type = typename JoinTypes<Types<As..., Bs...>, Rest...>::type;
+};
 template <class... Lists>
 using Join = typename JoinTypes<Lists...>::type;
 
-using Integers = Types<uint8_t, int8_t, int16_t, int32_t, int64_t>;   ///< without bool
+using Integers = Types<uint8_t, int8_t, int16_t, int32_t, int64_t>;  ///< without bool
 using Floats = Types<float, double>;
 using Halves = Types<float16, bfloat16>;
 using Float8s = Types<float8_e4m3fn, float8_e5m2>;
 using Complexes = Types<complex<float>, complex<double>>;
 using Bools = Types<bool>;
 using FloatsAndHalves = Join<Floats, Halves>;
-using Numbers = Join<Integers, Floats, Halves>;                       ///< real numbers, no bool
-using AllTypes = Join<Integers, Floats, Halves, Complexes, Bools>;    ///< everything but float8
+using Numbers = Join<Integers, Floats, Halves>;                     ///< real numbers, no bool
+using AllTypes = Join<Integers, Floats, Halves, Complexes, Bools>;  ///< everything but float8
 
 namespace detail {
-template <class T> inline constexpr DType dtype_v = DType::undefined;
-template <> inline constexpr DType dtype_v<uint8_t> = kUInt8;
-template <> inline constexpr DType dtype_v<int8_t> = kInt8;
-template <> inline constexpr DType dtype_v<int16_t> = kInt16;
-template <> inline constexpr DType dtype_v<int32_t> = kInt32;
-template <> inline constexpr DType dtype_v<int64_t> = kInt64;
-template <> inline constexpr DType dtype_v<long long> = kInt64;
-template <> inline constexpr DType dtype_v<float16> = kFloat16;
-template <> inline constexpr DType dtype_v<float> = kFloat32;
-template <> inline constexpr DType dtype_v<double> = kFloat64;
-template <> inline constexpr DType dtype_v<complex<float>> = kComplex64;
-template <> inline constexpr DType dtype_v<complex<double>> = kComplex128;
-template <> inline constexpr DType dtype_v<bool> = kBool;
-template <> inline constexpr DType dtype_v<bfloat16> = kBFloat16;
-template <> inline constexpr DType dtype_v<float8_e4m3fn> = kFloat8_e4m3fn;
-template <> inline constexpr DType dtype_v<float8_e5m2> = kFloat8_e5m2;
+template <class T>
+inline constexpr DType dtype_v = DType::undefined;
+template <>
+inline constexpr DType dtype_v<uint8_t> = kUInt8;
+template <>
+inline constexpr DType dtype_v<int8_t> = kInt8;
+template <>
+inline constexpr DType dtype_v<int16_t> = kInt16;
+template <>
+inline constexpr DType dtype_v<int32_t> = kInt32;
+template <>
+inline constexpr DType dtype_v<int64_t> = kInt64;
+template <>
+inline constexpr DType dtype_v<long long> = kInt64;
+template <>
+inline constexpr DType dtype_v<float16> = kFloat16;
+template <>
+inline constexpr DType dtype_v<float> = kFloat32;
+template <>
+inline constexpr DType dtype_v<double> = kFloat64;
+template <>
+inline constexpr DType dtype_v<complex<float>> = kComplex64;
+template <>
+inline constexpr DType dtype_v<complex<double>> = kComplex128;
+template <>
+inline constexpr DType dtype_v<bool> = kBool;
+template <>
+inline constexpr DType dtype_v<bfloat16> = kBFloat16;
+template <>
+inline constexpr DType dtype_v<float8_e4m3fn> = kFloat8_e4m3fn;
+template <>
+inline constexpr DType dtype_v<float8_e5m2> = kFloat8_e5m2;
 inline constexpr uint8_t kItemSize[kDTypes + 1] = {1, 1, 2, 4, 8, 2, 4, 8, 8, 16, 1, 2, 1, 1, 0};
 }  // namespace detail
 

@@ -64,8 +64,8 @@ Message& Message::operator<<(unsigned long long v) { return *this << std::to_str
 
 namespace detail {
 void fail_assert(const char* condition, const char* file, int line, const std::string& message) {
-  throw InternalError(concat("tenon bug: ", condition, " failed at ", file, ":", line,
-                             message.empty() ? "" : ": ", message));
+  throw InternalError(
+      concat("tenon bug: ", condition, " failed at ", file, ":", line, message.empty() ? "" : ": ", message));
 }
 }  // namespace detail
 

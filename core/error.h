@@ -27,27 +27,27 @@ class TENON_API Error : public std::exception {
   std::string message_;
 };
 
-#define TENON_ERROR_TYPE(Name, Base)      \
-  class TENON_API Name : public Base {    \
-   public:                                \
-    using Base::Base;                     \
-    ~Name() override;                     \
+#define TENON_ERROR_TYPE(Name, Base)   \
+  class TENON_API Name : public Base { \
+   public:                             \
+    using Base::Base;                  \
+    ~Name() override;                  \
   }
-TENON_ERROR_TYPE(ShapeError, Error);      ///< sizes, ranks, strides, dimensions
-TENON_ERROR_TYPE(DtypeError, Error);      ///< dtypes and promotion
-TENON_ERROR_TYPE(DeviceError, Error);     ///< devices, backends, missing kernels
-TENON_ERROR_TYPE(IndexError, Error);      ///< an index or dimension out of range
-TENON_ERROR_TYPE(ValueError, Error);      ///< an argument's value
-TENON_ERROR_TYPE(AliasError, Error);      ///< overlapping memory, forbidden writes through views
-TENON_ERROR_TYPE(AutogradError, Error);   ///< gradients: leaves, versions, missing formulas
-TENON_ERROR_TYPE(SchemaError, Error);     ///< boxed calls: unknown operator, wrong argument
+TENON_ERROR_TYPE(ShapeError, Error);         ///< sizes, ranks, strides, dimensions
+TENON_ERROR_TYPE(DtypeError, Error);         ///< dtypes and promotion
+TENON_ERROR_TYPE(DeviceError, Error);        ///< devices, backends, missing kernels
+TENON_ERROR_TYPE(IndexError, Error);         ///< an index or dimension out of range
+TENON_ERROR_TYPE(ValueError, Error);         ///< an argument's value
+TENON_ERROR_TYPE(AliasError, Error);         ///< overlapping memory, forbidden writes through views
+TENON_ERROR_TYPE(AutogradError, Error);      ///< gradients: leaves, versions, missing formulas
+TENON_ERROR_TYPE(SchemaError, Error);        ///< boxed calls: unknown operator, wrong argument
 TENON_ERROR_TYPE(RegistrationError, Error);  ///< two different kernels for one cell
-TENON_ERROR_TYPE(IoError, Error);         ///< files and their formats
-TENON_ERROR_TYPE(CudaError, Error);       ///< a CUDA API or kernel failure
-TENON_ERROR_TYPE(ArchError, CudaError);   ///< no machine code for this card
-TENON_ERROR_TYPE(CaptureError, CudaError);  ///< not allowed while a graph is captured
-TENON_ERROR_TYPE(LibraryError, Error);    ///< a vendor library is absent or failed
-TENON_ERROR_TYPE(InternalError, Error);   ///< a bug in tenon
+TENON_ERROR_TYPE(IoError, Error);            ///< files and their formats
+TENON_ERROR_TYPE(CudaError, Error);          ///< a CUDA API or kernel failure
+TENON_ERROR_TYPE(ArchError, CudaError);      ///< no machine code for this card
+TENON_ERROR_TYPE(CaptureError, CudaError);   ///< not allowed while a graph is captured
+TENON_ERROR_TYPE(LibraryError, Error);       ///< a vendor library is absent or failed
+TENON_ERROR_TYPE(InternalError, Error);      ///< a bug in tenon
 #undef TENON_ERROR_TYPE
 
 /// Numbers an out-of-memory failure was decided on, in bytes.
@@ -104,10 +104,10 @@ template <class E, class... Args>
 }  // namespace detail
 
 /// TENON_CHECK(a.dim() == 2, ShapeError, "mm: self must be 2-D, got ", a.dim(), "-D");
-#define TENON_CHECK(condition, ErrorType, ...)                              \
-  do {                                                                      \
-    if (!(condition)) [[unlikely]]                                          \
-      ::tenon::detail::fail<::tenon::ErrorType>(__VA_ARGS__);               \
+#define TENON_CHECK(condition, ErrorType, ...)                \
+  do {                                                        \
+    if (!(condition)) [[unlikely]]                            \
+      ::tenon::detail::fail<::tenon::ErrorType>(__VA_ARGS__); \
   } while (false)
 
 /// An invariant of the library itself; failing it is a bug of ours, never of the caller.

@@ -17,8 +17,8 @@ template <class R, class... Args>
 class Function<R(Args...)> {
   static constexpr std::size_t kInline = 4 * sizeof(void*);
   template <class F>
-  static constexpr bool kFits = sizeof(F) <= kInline && alignof(F) <= alignof(std::max_align_t) &&
-                                std::is_nothrow_move_constructible_v<F>;
+  static constexpr bool kFits = sizeof(F) <= kInline &&
+                                alignof(F) <= alignof(std::max_align_t) && std::is_nothrow_move_constructible_v<F>;
 
  public:
   Function() = default;

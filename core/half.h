@@ -60,9 +60,7 @@ TENON_HOST_DEVICE inline uint16_t float_to_float16(float f) {
 #endif
 }
 
-TENON_HOST_DEVICE inline float bfloat16_to_float(uint16_t b) {
-  return bits_float(static_cast<uint32_t>(b) << 16);
-}
+TENON_HOST_DEVICE inline float bfloat16_to_float(uint16_t b) { return bits_float(static_cast<uint32_t>(b) << 16); }
 TENON_HOST_DEVICE inline uint16_t float_to_bfloat16(float f) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   uint16_t b;
@@ -114,16 +112,16 @@ TENON_HOST_DEVICE inline uint8_t float_to_float8(float f) {
 }
 }  // namespace detail
 
-#define TENON_SMALL_FLOAT(Name, Bits, to_float, from_float)                                 \
-  struct Name {                                                                             \
-    Bits bits;                                                                              \
-    Name() = default;                                                                       \
-    TENON_HOST_DEVICE Name(float f) : bits(from_float(f)) {} /* NOLINT */                   \
-    TENON_HOST_DEVICE operator float() const { return to_float(bits); } /* NOLINT */        \
-    TENON_HOST_DEVICE static constexpr Name from_bits(Bits b) { return Name(b, 0); }        \
-                                                                                            \
-   private:                                                                                 \
-    TENON_HOST_DEVICE constexpr Name(Bits b, int) : bits(b) {}                              \
+#define TENON_SMALL_FLOAT(Name, Bits, to_float, from_float)                          \
+  struct Name {                                                                      \
+    Bits bits;                                                                       \
+    Name() = default;                                                                \
+    TENON_HOST_DEVICE Name(float f) : bits(from_float(f)) {}            /* NOLINT */ \
+    TENON_HOST_DEVICE operator float() const { return to_float(bits); } /* NOLINT */ \
+    TENON_HOST_DEVICE static constexpr Name from_bits(Bits b) { return Name(b, 0); } \
+                                                                                     \
+   private:                                                                          \
+    TENON_HOST_DEVICE constexpr Name(Bits b, int) : bits(b) {}                       \
   }
 TENON_SMALL_FLOAT(float16, uint16_t, detail::float16_to_float, detail::float_to_float16);
 TENON_SMALL_FLOAT(bfloat16, uint16_t, detail::bfloat16_to_float, detail::float_to_bfloat16);

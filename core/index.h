@@ -16,7 +16,8 @@ struct Slice {
   std::optional<int64_t> start, stop;
   int64_t step = 1;
   Slice() = default;
-  Slice(std::optional<int64_t> from, std::optional<int64_t> to = {}, int64_t by = 1) : start(from), stop(to), step(by) {}
+  Slice(std::optional<int64_t> from, std::optional<int64_t> to = {}, int64_t by = 1)
+      : start(from), stop(to), step(by) {}
   Slice(NoneIndex, std::optional<int64_t> to, int64_t by = 1) : stop(to), step(by) {}
   Slice(std::optional<int64_t> from, NoneIndex, int64_t by = 1) : start(from), step(by) {}
   Slice(NoneIndex, NoneIndex, int64_t by = 1) : step(by) {}
@@ -24,9 +25,9 @@ struct Slice {
 
 struct TensorIndex {
   enum class Kind : uint8_t { none, ellipsis, integer, boolean, slice, tensor };
-  TensorIndex(NoneIndex) : kind(Kind::none) {}                        // NOLINT
-  TensorIndex(EllipsisIndex) : kind(Kind::ellipsis) {}                // NOLINT
-  TensorIndex(Slice s) : kind(Kind::slice), range(s) {}               // NOLINT
+  TensorIndex(NoneIndex) : kind(Kind::none) {}                                     // NOLINT
+  TensorIndex(EllipsisIndex) : kind(Kind::ellipsis) {}                             // NOLINT
+  TensorIndex(Slice s) : kind(Kind::slice), range(s) {}                            // NOLINT
   TensorIndex(Tensor t) : kind(Kind::tensor), tensor(static_cast<Tensor&&>(t)) {}  // NOLINT
   template <class T, class = std::enable_if_t<std::is_integral_v<T>>>
   TensorIndex(T v)  // NOLINT

@@ -13,8 +13,8 @@
 
 namespace tenon {
 
-inline constexpr int kMaxDims = 16;     ///< largest rank of a tensor
-inline constexpr int kInlineDims = 6;   ///< ranks up to this one cost no heap block
+inline constexpr int kMaxDims = 16;    ///< largest rank of a tensor
+inline constexpr int kInlineDims = 6;  ///< ranks up to this one cost no heap block
 
 /// Does not own: valid while what it was made from lives. As a parameter this is always enough.
 class IntArrayRef {
@@ -22,8 +22,8 @@ class IntArrayRef {
   constexpr IntArrayRef() = default;
   constexpr IntArrayRef(const int64_t* data, std::size_t size) : data_(data), size_(size) {}
   constexpr IntArrayRef(std::initializer_list<int64_t> list) : size_(list.size()) { data_ = list.begin(); }  // NOLINT
-  IntArrayRef(const std::vector<int64_t>& v) : data_(v.data()), size_(v.size()) {}                         // NOLINT
-  constexpr IntArrayRef(std::span<const int64_t> s) : data_(s.data()), size_(s.size()) {}                  // NOLINT
+  IntArrayRef(const std::vector<int64_t>& v) : data_(v.data()), size_(v.size()) {}                           // NOLINT
+  constexpr IntArrayRef(std::span<const int64_t> s) : data_(s.data()), size_(s.size()) {}                    // NOLINT
   template <std::size_t N>
   constexpr IntArrayRef(const std::array<int64_t, N>& a) : data_(a.data()), size_(N) {}  // NOLINT
   constexpr IntArrayRef(const int64_t& one) : data_(&one), size_(1) {}                   // NOLINT

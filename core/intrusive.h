@@ -32,14 +32,32 @@ class Ref {
   constexpr Ref() = default;
   constexpr Ref(std::nullptr_t) {}  // NOLINT(google-explicit-constructor)
   /// Takes over the reference that `p` was born with.
-  static Ref adopt(T* p) { Ref r; r.p_ = p; return r; }
+  static Ref adopt(T* p) {
+    Ref r;
+    r.p_ = p;
+    return r;
+  }
   /// Adds a reference.
-  static Ref share(T* p) { if (p) p->retain(); return adopt(p); }
-  Ref(const Ref& o) : p_(o.p_) { if (p_) p_->retain(); }
+  static Ref share(T* p) {
+    if (p) p->retain();
+    return adopt(p);
+  }
+  Ref(const Ref& o) : p_(o.p_) {
+    if (p_) p_->retain();
+  }
   Ref(Ref&& o) noexcept : p_(o.p_) { o.p_ = nullptr; }
-  Ref& operator=(const Ref& o) { Ref copy(o); std::swap(p_, copy.p_); return *this; }
-  Ref& operator=(Ref&& o) noexcept { std::swap(p_, o.p_); return *this; }
-  ~Ref() { if (p_ && p_->release()) T::destroy(p_); }
+  Ref& operator=(const Ref& o) {
+    Ref copy(o);
+    std::swap(p_, copy.p_);
+    return *this;
+  }
+  Ref& operator=(Ref&& o) noexcept {
+    std::swap(p_, o.p_);
+    return *this;
+  }
+  ~Ref() {
+    if (p_ && p_->release()) T::destroy(p_);
+  }
   T* get() const { return p_; }
   T* operator->() const { return p_; }
   T& operator*() const { return *p_; }

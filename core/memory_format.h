@@ -19,15 +19,35 @@ TENON_API const char* name(MemoryFormat f);
 class TensorOptions {
  public:
   TensorOptions() = default;
-  TensorOptions(DType t) : dtype_(t) {}                                        // NOLINT
-  TensorOptions(Device d) : device_(d) {}                                      // NOLINT
-  TensorOptions(DeviceType d) : device_(Device(d)) {}                          // NOLINT
-  TensorOptions dtype(std::optional<DType> t) const { auto o = *this; o.dtype_ = t; return o; }
-  TensorOptions device(std::optional<Device> d) const { auto o = *this; o.device_ = d; return o; }
+  TensorOptions(DType t) : dtype_(t) {}                // NOLINT
+  TensorOptions(Device d) : device_(d) {}              // NOLINT
+  TensorOptions(DeviceType d) : device_(Device(d)) {}  // NOLINT
+  TensorOptions dtype(std::optional<DType> t) const {
+    auto o = *this;
+    o.dtype_ = t;
+    return o;
+  }
+  TensorOptions device(std::optional<Device> d) const {
+    auto o = *this;
+    o.device_ = d;
+    return o;
+  }
   TensorOptions device(DeviceType d) const { return device(Device(d)); }
-  TensorOptions requires_grad(bool on) const { auto o = *this; o.requires_grad_ = on; return o; }
-  TensorOptions pinned_memory(bool on) const { auto o = *this; o.pinned_ = on; return o; }
-  TensorOptions memory_format(std::optional<MemoryFormat> f) const { auto o = *this; o.format_ = f; return o; }
+  TensorOptions requires_grad(bool on) const {
+    auto o = *this;
+    o.requires_grad_ = on;
+    return o;
+  }
+  TensorOptions pinned_memory(bool on) const {
+    auto o = *this;
+    o.pinned_ = on;
+    return o;
+  }
+  TensorOptions memory_format(std::optional<MemoryFormat> f) const {
+    auto o = *this;
+    o.format_ = f;
+    return o;
+  }
 
   std::optional<DType> dtype() const { return dtype_; }
   std::optional<Device> device() const { return device_; }

@@ -9,10 +9,10 @@ namespace tenon {
 
 class Operand {
  public:
-  Operand(const Tensor& t) : tensor_(&t) {}             // NOLINT(google-explicit-constructor)
-  Operand(const Scalar& s) : number_(s) {}              // NOLINT(google-explicit-constructor)
+  Operand(const Tensor& t) : tensor_(&t) {}  // NOLINT(google-explicit-constructor)
+  Operand(const Scalar& s) : number_(s) {}   // NOLINT(google-explicit-constructor)
   template <class T, class = decltype(Scalar(std::declval<T>())), class = std::enable_if_t<!std::is_same_v<T, Scalar>>>
-  Operand(T v) : number_(v) {}                          // NOLINT(google-explicit-constructor)
+  Operand(T v) : number_(v) {}  // NOLINT(google-explicit-constructor)
 
   bool is_tensor() const { return tensor_ != nullptr; }
   const Tensor& tensor() const { return *tensor_; }

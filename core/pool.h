@@ -20,7 +20,9 @@ inline constexpr bool kPoolBlocks = true;
 
 template <class T>
 class Pool {
-  struct Free { Free* next; };
+  struct Free {
+    Free* next;
+  };
   struct List {
     Free* head;
     int count;

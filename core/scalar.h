@@ -21,8 +21,8 @@ class TENON_API Scalar {
       re_ = static_cast<double>(v), dtype_ = kFloat64;
     }
   }
-  Scalar(float16 v) : re_(float(v)), dtype_(kFloat64) {}    // NOLINT
-  Scalar(bfloat16 v) : re_(float(v)), dtype_(kFloat64) {}   // NOLINT
+  Scalar(float16 v) : re_(float(v)), dtype_(kFloat64) {}        // NOLINT
+  Scalar(bfloat16 v) : re_(float(v)), dtype_(kFloat64) {}       // NOLINT
   Scalar(float8_e4m3fn v) : re_(float(v)), dtype_(kFloat64) {}  // NOLINT
   Scalar(float8_e5m2 v) : re_(float(v)), dtype_(kFloat64) {}    // NOLINT
   template <class T>

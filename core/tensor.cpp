@@ -4,7 +4,9 @@
 namespace tenon {
 
 int64_t TensorBase::size(int64_t d) const { return sizes()[static_cast<std::size_t>(wrap_dim(d, dim(), "size"))]; }
-int64_t TensorBase::stride(int64_t d) const { return strides()[static_cast<std::size_t>(wrap_dim(d, dim(), "stride"))]; }
+int64_t TensorBase::stride(int64_t d) const {
+  return strides()[static_cast<std::size_t>(wrap_dim(d, dim(), "stride"))];
+}
 
 bool TensorBase::is_contiguous(MemoryFormat format) const {
   if (format == MemoryFormat::contiguous || format == MemoryFormat::preserve) return impl_->is_contiguous();
@@ -31,7 +33,8 @@ int64_t wrap_dim(int64_t d, int64_t rank, const char* who) {
 }
 
 int64_t checked_numel(IntArrayRef sizes, const char* who) {
-  TENON_CHECK(sizes.size() <= kMaxDims, ShapeError, who, ": a tensor has at most ", kMaxDims, " dimensions, got ", sizes.size());
+  TENON_CHECK(sizes.size() <= kMaxDims, ShapeError, who, ": a tensor has at most ", kMaxDims, " dimensions, got ",
+              sizes.size());
   int64_t n = 1;
   bool zero = false, overflow = false;
   for (const int64_t s : sizes) {
@@ -93,8 +96,8 @@ Tensor from_blob(void* data, IntArrayRef sizes, IntArrayRef strides, Function<vo
   DataPtr memory{data, nullptr, nullptr};
   if (deleter) memory = {data, new BlobHolder{data, static_cast<Function<void(void*)>&&>(deleter)}, &BlobHolder::free};
   Storage storage = Storage::adopt(StorageImpl::create(memory, extent * item_size(t), device));
-  Tensor out(Ref<TensorImpl>::adopt(TensorImpl::create(static_cast<Storage&&>(storage), t, backend_of(device.type()),
-                                                       device, sizes, strides)));
+  Tensor out(Ref<TensorImpl>::adopt(
+      TensorImpl::create(static_cast<Storage&&>(storage), t, backend_of(device.type()), device, sizes, strides)));
   if (options.requires_grad()) out.requires_grad_();
   return out;
 }

@@ -26,7 +26,9 @@ class TENON_API Tensor : public TensorBase {
   /// The value of a one-element tensor; waits for the device.
   Scalar item() const;
   template <class T>
-  T item() const { return item().to<T>(); }
+  T item() const {
+    return item().to<T>();
+  }
   /// All elements in row-major order, converted to T; waits for the device.
   template <class T>
   std::vector<T> to_vector() const {
@@ -110,8 +112,8 @@ class TENON_API Tensor : public TensorBase {
   Tensor& clamp_(const std::optional<Scalar>& min, const std::optional<Scalar>& max = {});
   Tensor logical_not() const;
 
-#define TENON_BINARY(name)                  \
-  Tensor name(const Operand& other) const;  \
+#define TENON_BINARY(name)                 \
+  Tensor name(const Operand& other) const; \
   Tensor& name##_(const Operand& other)
   TENON_BINARY(mul);
   TENON_BINARY(div);

@@ -19,9 +19,17 @@ struct DtypeName {
   DType dtype;
   const char* name;
 };
-constexpr DtypeName kDtypeNames[] = {{kBool, "BOOL"},   {kUInt8, "U8"},     {kInt8, "I8"},     {kInt16, "I16"},
-                                     {kInt32, "I32"},   {kInt64, "I64"},    {kFloat16, "F16"}, {kBFloat16, "BF16"},
-                                     {kFloat32, "F32"}, {kFloat64, "F64"},  {kFloat8_e4m3fn, "F8_E4M3"},
+constexpr DtypeName kDtypeNames[] = {{kBool, "BOOL"},
+                                     {kUInt8, "U8"},
+                                     {kInt8, "I8"},
+                                     {kInt16, "I16"},
+                                     {kInt32, "I32"},
+                                     {kInt64, "I64"},
+                                     {kFloat16, "F16"},
+                                     {kBFloat16, "BF16"},
+                                     {kFloat32, "F32"},
+                                     {kFloat64, "F64"},
+                                     {kFloat8_e4m3fn, "F8_E4M3"},
                                      {kFloat8_e5m2, "F8_E5M2"}};
 
 struct Close {
@@ -71,10 +79,14 @@ class HeaderParser {
         do {
           const std::string key = string();
           expect(':');
-          if (key == "dtype") e.dtype = string();
-          else if (key == "shape") e.shape = integers();
-          else if (key == "data_offsets") e.range = integers();
-          else skip_value();
+          if (key == "dtype")
+            e.dtype = string();
+          else if (key == "shape")
+            e.shape = integers();
+          else if (key == "data_offsets")
+            e.range = integers();
+          else
+            skip_value();
         } while (accept(','));
         expect('}');
         check(e.range.size() == 2 && !e.dtype.empty(), "an entry lacks dtype or data_offsets");
@@ -92,7 +104,8 @@ class HeaderParser {
     TENON_CHECK(good, IoError, "load_safetensors: ", path_, ": ", what, " (header byte ", at_, ")");
   }
   void space() {
-    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t' || text_[at_] == '\r')) ++at_;
+    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t' || text_[at_] == '\r'))
+      ++at_;
   }
   bool accept(char c) {
     space();
@@ -191,12 +204,15 @@ void save_safetensors(const std::string& path, const NamedTensors& tensors) {
   int64_t offset = 0;
   for (const auto& [name, t] : tensors) {
     TENON_CHECK(names.insert(name).second, ValueError, "save_safetensors: the name ", name, " is given twice");
-    const auto* known = std::find_if(std::begin(kDtypeNames), std::end(kDtypeNames), [&](const DtypeName& d) { return d.dtype == t.dtype(); });
-    TENON_CHECK(known != std::end(kDtypeNames), ValueError, "save_safetensors: ", name, ": the format has no ", t.dtype());
+    const auto* known = std::find_if(std::begin(kDtypeNames), std::end(kDtypeNames),
+                                     [&](const DtypeName& d) { return d.dtype == t.dtype(); });
+    TENON_CHECK(known != std::end(kDtypeNames), ValueError, "save_safetensors: ", name, ": the format has no ",
+                t.dtype());
     std::string shape;
     for (const int64_t s : t.sizes()) shape += (shape.empty() ? "" : ",") + std::to_string(s);
-    header += (header.size() > 1 ? "," : "") + quoted(name) + ":{\"dtype\":\"" + known->name + "\",\"shape\":[" + shape +
-              "],\"data_offsets\":[" + std::to_string(offset) + "," + std::to_string(offset + t.nbytes()) + "]}";
+    header += (header.size() > 1 ? "," : "") + quoted(name) + ":{\"dtype\":\"" + known->name + "\",\"shape\":[" +
+              shape + "],\"data_offsets\":[" + std::to_string(offset) + "," + std::to_string(offset + t.nbytes()) +
+              "]}";
     offset += t.nbytes();
   }
   header += "}";
@@ -206,17 +222,19 @@ void save_safetensors(const std::string& path, const NamedTensors& tensors) {
     const File file(std::fopen(temporary.c_str(), "wb"));
     TENON_CHECK(file, IoError, "save_safetensors: cannot write ", temporary, ": ", std::strerror(errno));
     const uint64_t length = header.size();
-    bool good = std::fwrite(&length, 8, 1, file.get()) == 1 && std::fwrite(header.data(), header.size(), 1, file.get()) == 1;
+    bool good =
+        std::fwrite(&length, 8, 1, file.get()) == 1 && std::fwrite(header.data(), header.size(), 1, file.get()) == 1;
     for (const auto& named : tensors) {
       const Tensor host = named.second.detach().to(Device(kCPU)).contiguous();
-      if (host.nbytes() > 0) good = good && std::fwrite(host.data_ptr(), static_cast<std::size_t>(host.nbytes()), 1, file.get()) == 1;
+      if (host.nbytes() > 0)
+        good = good && std::fwrite(host.data_ptr(), static_cast<std::size_t>(host.nbytes()), 1, file.get()) == 1;
     }
     good = good && std::fflush(file.get()) == 0;
     if (!good) std::remove(temporary.c_str());
     TENON_CHECK(good, IoError, "save_safetensors: writing ", temporary, " failed: ", std::strerror(errno));
   }
-  TENON_CHECK(std::rename(temporary.c_str(), path.c_str()) == 0, IoError, "save_safetensors: cannot rename ", temporary, " to ", path,
-              ": ", std::strerror(errno));
+  TENON_CHECK(std::rename(temporary.c_str(), path.c_str()) == 0, IoError, "save_safetensors: cannot rename ", temporary,
+              " to ", path, ": ", std::strerror(errno));
 }
 
 NamedTensors load_safetensors(const std::string& path) {
@@ -226,24 +244,29 @@ NamedTensors load_safetensors(const std::string& path) {
   const auto size = static_cast<int64_t>(std::ftell(file.get()));
   std::rewind(file.get());
   uint64_t length = 0;
-  TENON_CHECK(size >= 8 && std::fread(&length, 8, 1, file.get()) == 1 && length <= static_cast<uint64_t>(size - 8), IoError,
-              "load_safetensors: ", path, " is not a safetensors file: its header does not fit ", size, " bytes");
+  TENON_CHECK(size >= 8 && std::fread(&length, 8, 1, file.get()) == 1 && length <= static_cast<uint64_t>(size - 8),
+              IoError, "load_safetensors: ", path, " is not a safetensors file: its header does not fit ", size,
+              " bytes");
   std::string header(length, ' ');
-  TENON_CHECK(length == 0 || std::fread(header.data(), length, 1, file.get()) == 1, IoError, "load_safetensors: reading ", path, " failed");
+  TENON_CHECK(length == 0 || std::fread(header.data(), length, 1, file.get()) == 1, IoError,
+              "load_safetensors: reading ", path, " failed");
   std::vector<HeaderParser::Entry> entries = HeaderParser(path, header).parse();
   std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.range[0] < b.range[0]; });
   const int64_t data = 8 + static_cast<int64_t>(length);
   NamedTensors out;
   for (const HeaderParser::Entry& e : entries) {
-    const auto* known = std::find_if(std::begin(kDtypeNames), std::end(kDtypeNames), [&](const DtypeName& d) { return e.dtype == d.name; });
-    TENON_CHECK(known != std::end(kDtypeNames), IoError, "load_safetensors: ", path, ": ", e.name, ": unknown dtype ", e.dtype);
-    TENON_CHECK(checked_numel(e.shape, "load_safetensors") * item_size(known->dtype) == e.range[1] - e.range[0] && data + e.range[1] <= size,
-                IoError, "load_safetensors: ", path, ": ", e.name, ": bytes ", e.range[0], " to ", e.range[1], " do not hold ", known->dtype,
-                " of sizes ", IntArrayRef(e.shape));
+    const auto* known = std::find_if(std::begin(kDtypeNames), std::end(kDtypeNames),
+                                     [&](const DtypeName& d) { return e.dtype == d.name; });
+    TENON_CHECK(known != std::end(kDtypeNames), IoError, "load_safetensors: ", path, ": ", e.name, ": unknown dtype ",
+                e.dtype);
+    TENON_CHECK(checked_numel(e.shape, "load_safetensors") * item_size(known->dtype) == e.range[1] - e.range[0] &&
+                    data + e.range[1] <= size,
+                IoError, "load_safetensors: ", path, ": ", e.name, ": bytes ", e.range[0], " to ", e.range[1],
+                " do not hold ", known->dtype, " of sizes ", IntArrayRef(e.shape));
     Tensor t = empty(e.shape, known->dtype);
     std::fseek(file.get(), static_cast<long>(data + e.range[0]), SEEK_SET);
-    TENON_CHECK(t.nbytes() == 0 || std::fread(t.data_ptr(), static_cast<std::size_t>(t.nbytes()), 1, file.get()) == 1, IoError,
-                "load_safetensors: ", path, " ends within ", e.name);
+    TENON_CHECK(t.nbytes() == 0 || std::fread(t.data_ptr(), static_cast<std::size_t>(t.nbytes()), 1, file.get()) == 1,
+                IoError, "load_safetensors: ", path, " ends within ", e.name);
     out.emplace_back(e.name, std::move(t));
   }
   return out;

@@ -28,7 +28,8 @@ Value parse_default(std::string_view text, ArgType type) {
   }
   if (type == ArgType::dtype || type == ArgType::optional_dtype) return Value(parse_dtype(text));
   const std::string number(text);
-  if (number.find_first_of(".e") == std::string::npos) return Value(static_cast<int64_t>(std::strtoll(number.c_str(), nullptr, 10)));
+  if (number.find_first_of(".e") == std::string::npos)
+    return Value(static_cast<int64_t>(std::strtoll(number.c_str(), nullptr, 10)));
   return Value(std::strtod(number.c_str(), nullptr));
 }
 
@@ -78,7 +79,8 @@ bool bind_arguments(const Schema& schema, std::span<const Value> args, const Key
     const Value* given = nullptr;
     if (!a.keyword_only && next < args.size()) given = &args[next++];
     // A list of integers that comes last may be given as integers: view(x, 2, 3).
-    if (given && a.type == ArgType::int_list && next < args.size() && is_last_positional(schema, a) && all_integers(args.subspan(next - 1))) {
+    if (given && a.type == ArgType::int_list && next < args.size() && is_last_positional(schema, a) &&
+        all_integers(args.subspan(next - 1))) {
       std::vector<int64_t> list;
       for (const Value& v : args.subspan(next - 1)) list.push_back(v.number().integer());
       bound.push_back(Value(static_cast<std::vector<int64_t>&&>(list)));
@@ -91,7 +93,8 @@ bool bind_arguments(const Schema& schema, std::span<const Value> args, const Key
       given = &value;
       ++used_keywords;
     }
-    if (!given && !a.has_default) return fail("argument ", a.name, " (", kArgTypeNames[static_cast<int>(a.type)], ") is missing");
+    if (!given && !a.has_default)
+      return fail("argument ", a.name, " (", kArgTypeNames[static_cast<int>(a.type)], ") is missing");
     bound.push_back(given ? *given : parse_default(a.default_text, a.type));
     Value& v = bound.back();
     // None where a default exists means the default, as PyTorch's optional arguments do.
@@ -122,9 +125,13 @@ std::vector<Value> call(std::string_view given, std::vector<Value> args, const K
     }
     if (kv.second.is_none()) continue;
     form = Form::out;
-    if (kv.second.is_tensor()) destinations = {kv.second.tensor()};
-    else if (kv.second.kind() == Value::Kind::tensor_list) destinations = kv.second.tensors();
-    else TENON_CHECK(false, SchemaError, given, ": argument out: expected Tensor or list of Tensor, got ", kv.second.kind_name());
+    if (kv.second.is_tensor())
+      destinations = {kv.second.tensor()};
+    else if (kv.second.kind() == Value::Kind::tensor_list)
+      destinations = kv.second.tensors();
+    else
+      TENON_CHECK(false, SchemaError, given, ": argument out: expected Tensor or list of Tensor, got ",
+                  kv.second.kind_name());
   }
   bool swapped = false;
   std::vector<const OpBase*> candidates = Registry::find(name, &swapped);

@@ -75,7 +75,8 @@ Tensor finish_destination(const OpBase& op, Form form, const Tensor& destination
   TENON_CHECK(destination.defined(), ValueError, op.name(), ": out: expected a tensor, got an undefined one");
   if (!destination.is_same(result)) {
     TENON_CHECK(can_cast(result.dtype(), destination.dtype()), DtypeError, op.name(), form == Form::inplace ? "_" : "",
-                ": the result has dtype ", result.dtype(), ", which cannot be written to a ", destination.dtype(), " tensor");
+                ": the result has dtype ", result.dtype(), ", which cannot be written to a ", destination.dtype(),
+                " tensor");
     TENON_CHECK(form != Form::inplace || destination.sizes() == result.sizes(), ShapeError, op.name(),
                 "_: the result has sizes ", result.sizes(), ", which do not fit self with sizes ", destination.sizes());
     if (!(destination.sizes() == result.sizes())) {
@@ -85,9 +86,13 @@ Tensor finish_destination(const OpBase& op, Form form, const Tensor& destination
     }
     // A composite's parts were recorded, so the write is too; other operators are recorded as a whole.
     std::optional<BelowLayersGuard> below;
-    if (op.kind() != Kind::composite) below.emplace();
-    else TENON_CHECK(form != Form::out || !grad_enabled() || !(result.requires_grad() || destination.requires_grad()), AutogradError,
-                     op.name(), ": out= is not differentiable, and an argument requires grad; use the functional form or a NoGradGuard");
+    if (op.kind() != Kind::composite)
+      below.emplace();
+    else
+      TENON_CHECK(
+          form != Form::out || !grad_enabled() || !(result.requires_grad() || destination.requires_grad()),
+          AutogradError, op.name(),
+          ": out= is not differentiable, and an argument requires grad; use the functional form or a NoGradGuard");
     Tensor target = destination;
     target.copy_(result);  // counts as the write
     return destination;

@@ -15,7 +15,8 @@ class TENON_API Call {
   Call(const OpBase& operation, Form call_form, std::span<const Tensor> outs)
       : op(operation), form(call_form), destinations(outs), context_(operation.schema().text.data()) {}
   ~Call() {
-    if (previous_device_ >= 0) [[unlikely]] leave();
+    if (previous_device_ >= 0) [[unlikely]]
+      leave();
   }
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
@@ -29,7 +30,8 @@ class TENON_API Call {
   Device device_of(std::initializer_list<const Tensor*> tensors) const;
   /// Makes `device` current until the call ends, so that kernels are queued there. output() does it too.
   void enter(Device device) {
-    if (device.type() == kCUDA && device.index() != current_device(kCUDA)) [[unlikely]] change_device(device);
+    if (device.type() == kCUDA && device.index() != current_device(kCUDA)) [[unlikely]]
+      change_device(device);
   }
   /// For messages: "max.dim".
   std::string_view name() const { return op.name(); }
@@ -51,7 +53,10 @@ struct ResultOf;  // conversions between an operator's C++ result and Results
 template <>
 struct ResultOf<Tensor> {
   static Tensor take(Results& r) { return static_cast<Tensor&&>(r.items[0].tensor()); }
-  static void put(Results& r, Tensor&& t) { r.items[0] = Value(static_cast<Tensor&&>(t)); r.count = 1; }
+  static void put(Results& r, Tensor&& t) {
+    r.items[0] = Value(static_cast<Tensor&&>(t));
+    r.count = 1;
+  }
   static void finish(const Call& c, Tensor& t) {
     t = finish_destination(c.op, c.form, c.destinations[0], static_cast<Tensor&&>(t));
   }
@@ -60,10 +65,13 @@ template <class... Ts>
 struct ResultOf<std::tuple<Ts...>> {
   using R = std::tuple<Ts...>;
   template <class F, std::size_t... I>
-  static void each(std::index_sequence<I...>, F&& f) { (f(std::integral_constant<std::size_t, I>{}), ...); }
+  static void each(std::index_sequence<I...>, F&& f) {
+    (f(std::integral_constant<std::size_t, I>{}), ...);
+  }
   static R take(Results& r) {
     R result;
-    each(std::index_sequence_for<Ts...>{}, [&](auto i) { std::get<i>(result) = static_cast<Tensor&&>(r.items[i].tensor()); });
+    each(std::index_sequence_for<Ts...>{},
+         [&](auto i) { std::get<i>(result) = static_cast<Tensor&&>(r.items[i].tensor()); });
     return result;
   }
   static void put(Results& r, R&& v) {
@@ -81,7 +89,10 @@ template <>
 struct ResultOf<std::vector<Tensor>> {
   using R = std::vector<Tensor>;
   static R take(Results& r) { return static_cast<R&&>(r.items[0].tensors()); }
-  static void put(Results& r, R&& v) { r.items[0] = Value(static_cast<R&&>(v)); r.count = 1; }
+  static void put(Results& r, R&& v) {
+    r.items[0] = Value(static_cast<R&&>(v));
+    r.count = 1;
+  }
   static void finish(const Call& c, R& v) {
     for (std::size_t i = 0; i < v.size() && i < c.destinations.size(); ++i)
       v[i] = finish_destination(c.op, c.form, c.destinations[i], static_cast<Tensor&&>(v[i]));
@@ -90,13 +101,19 @@ struct ResultOf<std::vector<Tensor>> {
 template <>
 struct ResultOf<Scalar> {
   static Scalar take(Results& r) { return r.items[0].number(); }
-  static void put(Results& r, Scalar s) { r.items[0] = Value(s); r.count = 1; }
+  static void put(Results& r, Scalar s) {
+    r.items[0] = Value(s);
+    r.count = 1;
+  }
   static void finish(const Call&, Scalar&) {}
 };
 template <>
 struct ResultOf<bool> {
   static bool take(Results& r) { return r.items[0].number().to<bool>(); }
-  static void put(Results& r, bool b) { r.items[0] = Value(b); r.count = 1; }
+  static void put(Results& r, bool b) {
+    r.items[0] = Value(b);
+    r.count = 1;
+  }
   static void finish(const Call&, bool&) {}
 };
 }  // namespace detail

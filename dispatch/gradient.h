@@ -51,8 +51,8 @@ class TENON_API Gradients {
 
 struct Gradient {
   void (*formula)(const OpBase& op, Gradients& g, std::span<const Value> args);
-  uint32_t saved_inputs;   ///< bit i: argument i is kept for backward
-  uint32_t cross_inputs;   ///< bit i: argument i is kept if another one of these needs a gradient
+  uint32_t saved_inputs;     ///< bit i: argument i is kept for backward
+  uint32_t cross_inputs;     ///< bit i: argument i is kept if another one of these needs a gradient
   uint32_t geometry_inputs;  ///< bit i: argument i is kept as a meta tensor
   uint32_t saved_outputs;
   bool non_differentiable;
@@ -60,18 +60,28 @@ struct Gradient {
   int line;
 };
 
-struct SaveMask { uint64_t bits; };
+struct SaveMask {
+  uint64_t bits;
+};
 template <class... I>
-constexpr SaveMask inputs(I... i) { return {(uint64_t{0} | ... | (uint64_t{1} << i))}; }
+constexpr SaveMask inputs(I... i) {
+  return {(uint64_t{0} | ... | (uint64_t{1} << i))};
+}
 /// Inputs that only the gradients of one another read, as the factors of a product: kept only if another of them needs
 /// a gradient.
 template <class... I>
-constexpr SaveMask crosswise(I... i) { return {(uint64_t{0} | ... | (uint64_t{1} << (32 + i)))}; }
+constexpr SaveMask crosswise(I... i) {
+  return {(uint64_t{0} | ... | (uint64_t{1} << (32 + i)))};
+}
 /// Inputs of which the formula reads sizes, strides and offset only: kept as meta tensors, without their data.
 template <class... I>
-constexpr SaveMask geometry(I... i) { return {(uint64_t{0} | ... | (uint64_t{1} << (48 + i)))}; }
+constexpr SaveMask geometry(I... i) {
+  return {(uint64_t{0} | ... | (uint64_t{1} << (48 + i)))};
+}
 template <class... I>
-constexpr SaveMask outputs(I... i) { return {(uint64_t{0} | ... | (uint64_t{1} << (16 + i)))}; }
+constexpr SaveMask outputs(I... i) {
+  return {(uint64_t{0} | ... | (uint64_t{1} << (16 + i)))};
+}
 constexpr SaveMask result() { return outputs(0); }
 constexpr SaveMask nothing() { return {0}; }
 constexpr SaveMask operator|(SaveMask a, SaveMask b) { return {a.bits | b.bits}; }
@@ -119,14 +129,14 @@ constexpr Gradient make_gradient(const Op&, SaveMask saved, F, const char* file,
 /// saved: inputs(0, 1) | crosswise(0, 1) | result() | outputs(1) | nothing(), names found in tenon::dispatch.
 #define TENON_REGISTER_GRADIENT(handle, saved, ...) TENON_REGISTER_GRADIENT_(handle, saved, __COUNTER__, __VA_ARGS__)
 #define TENON_REGISTER_GRADIENT_(handle, saved, id, ...) TENON_REGISTER_GRADIENT_NAMED_(handle, saved, id, __VA_ARGS__)
-#define TENON_REGISTER_GRADIENT_NAMED_(handle, saved, id, ...)                                         \
-  static const ::tenon::dispatch::Gradient tenon_gradient_##id = [] {                                  \
-    using namespace ::tenon::dispatch; /* NOLINT */                                                    \
-    return ::tenon::dispatch::make_gradient(handle, saved, __VA_ARGS__, __FILE__, __LINE__);           \
-  }();                                                                                                 \
+#define TENON_REGISTER_GRADIENT_NAMED_(handle, saved, id, ...)                               \
+  static const ::tenon::dispatch::Gradient tenon_gradient_##id = [] {                        \
+    using namespace ::tenon::dispatch; /* NOLINT */                                          \
+    return ::tenon::dispatch::make_gradient(handle, saved, __VA_ARGS__, __FILE__, __LINE__); \
+  }();                                                                                       \
   static const ::tenon::dispatch::GradientRegistrar tenon_gradient_registrar_##id(handle, tenon_gradient_##id)
 #define TENON_NON_DIFFERENTIABLE(handle) TENON_NON_DIFFERENTIABLE_(handle, __COUNTER__)
 #define TENON_NON_DIFFERENTIABLE_(handle, id) TENON_NON_DIFFERENTIABLE_NAMED_(handle, id)
-#define TENON_NON_DIFFERENTIABLE_NAMED_(handle, id)                                                        \
-  static const ::tenon::dispatch::Gradient tenon_gradient_##id{nullptr, 0, 0, 0, 0, true, __FILE__, __LINE__};\
+#define TENON_NON_DIFFERENTIABLE_NAMED_(handle, id)                                                            \
+  static const ::tenon::dispatch::Gradient tenon_gradient_##id{nullptr, 0, 0, 0, 0, true, __FILE__, __LINE__}; \
   static const ::tenon::dispatch::GradientRegistrar tenon_gradient_registrar_##id(handle, tenon_gradient_##id)

@@ -75,7 +75,8 @@ void make_plan(LoopPlan& plan, IntArrayRef shape, std::span<const PlanOperand> o
       logical[i][d] = operands[i].tensor ? broadcast_stride(*operands[i].tensor, d, rank) : 0;
   auto stride = [&](int i, int d) { return logical[i][d]; };
   for (std::size_t i = 1; i < rank; ++i)  // insertion sort: ranks are small and mostly ordered
-    for (std::size_t j = i; j > 0 && inner(n, shape[order[j]], shape[order[j - 1]], order[j], order[j - 1], stride); --j)
+    for (std::size_t j = i; j > 0 && inner(n, shape[order[j]], shape[order[j - 1]], order[j], order[j - 1], stride);
+         --j)
       std::swap(order[j], order[j - 1]);
 
   int dims = 0;
@@ -85,8 +86,7 @@ void make_plan(LoopPlan& plan, IntArrayRef shape, std::span<const PlanOperand> o
     if (size == 1) continue;
     if (dims > 0) {
       bool merge = true;
-      for (int i = 0; i < n && merge; ++i)
-        merge = plan.strides[i][dims - 1] * plan.shape[dims - 1] == logical[i][d];
+      for (int i = 0; i < n && merge; ++i) merge = plan.strides[i][dims - 1] * plan.shape[dims - 1] == logical[i][d];
       if (merge) {
         plan.shape[dims - 1] *= size;
         continue;

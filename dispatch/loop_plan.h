@@ -11,11 +11,11 @@ namespace tenon {
 struct LoopPlan {
   static constexpr int kMaxOperands = 8;
 
-  int ndim;            ///< after merging; 0 only for one element
-  int operands;        ///< outputs first, then inputs
+  int ndim;      ///< after merging; 0 only for one element
+  int operands;  ///< outputs first, then inputs
   int outputs;
-  bool contiguous;     ///< ndim <= 1 and every operand's step is its item size, or 0 for one value
-  uint32_t numbers;    ///< bit i: operand i is a number; data[i] points at number[i], strides are 0
+  bool contiguous;   ///< ndim <= 1 and every operand's step is its item size, or 0 for one value
+  uint32_t numbers;  ///< bit i: operand i is a number; data[i] points at number[i], strides are 0
   int64_t numel;
   int64_t shape[kMaxDims];                  ///< shape[0] is the innermost dimension
   int64_t strides[kMaxOperands][kMaxDims];  ///< bytes
@@ -23,7 +23,7 @@ struct LoopPlan {
   DType dtype[kMaxOperands];
   alignas(16) unsigned char number[kMaxOperands][16];  ///< values in the operand's dtype
 
-  LoopPlan() {}  // large and filled by its builder: not zeroed
+  LoopPlan() {}                        // large and filled by its builder: not zeroed
   LoopPlan(const LoopPlan&) = delete;  // data[] may point into number[]
   LoopPlan& operator=(const LoopPlan&) = delete;
   bool is_number(int i) const { return (numbers >> i) & 1u; }

@@ -13,17 +13,21 @@ Tensor make_tensor(IntArrayRef sizes, DType dtype, Device device, IntArrayRef st
   if (strides.empty()) {
     for (const int64_t s : sizes) extent *= s;
   } else {
-    for (std::size_t d = 0; d < sizes.size(); ++d) extent = sizes[d] == 0 ? 0 : extent ? extent + (sizes[d] - 1) * strides[d] : 0;
+    for (std::size_t d = 0; d < sizes.size(); ++d)
+      extent = sizes[d] == 0 ? 0 : extent ? extent + (sizes[d] - 1) * strides[d] : 0;
   }
   Storage storage = memory::make_storage(device, extent * item_size(dtype), pinned);
-  TensorImpl* impl = TensorImpl::create(static_cast<Storage&&>(storage), dtype, backend_of(device.type()), device, sizes, strides);
-  if (thread_state.inference) [[unlikely]] impl->set_inference(true);
+  TensorImpl* impl =
+      TensorImpl::create(static_cast<Storage&&>(storage), dtype, backend_of(device.type()), device, sizes, strides);
+  if (thread_state.inference) [[unlikely]]
+    impl->set_inference(true);
   return Tensor(Ref<TensorImpl>::adopt(impl));
 }
 
 Tensor make_view(const Tensor& self, IntArrayRef sizes, IntArrayRef strides, int64_t offset, bool multi_output) {
   TensorImpl* from = self.impl();
-  TensorImpl* impl = TensorImpl::create(from->storage(), from->dtype(), from->backend(), from->device(), sizes, strides, offset);
+  TensorImpl* impl =
+      TensorImpl::create(from->storage(), from->dtype(), from->backend(), from->device(), sizes, strides, offset);
   Ref<TensorImpl> view = Ref<TensorImpl>::adopt(impl);
   if (thread_state.inference || from->inference()) {
     impl->set_inference(true);
@@ -92,7 +96,8 @@ Overlap overlap(const Tensor& a, const Tensor& b) {
   const auto [b0, b1] = range(b);
   if (a1 <= b0 || b1 <= a0) return Overlap::none;
   // Views of one grid: with strides that divide one another the distance has one digit per dimension.
-  if (a.dim() > 0 && a.dim() == b.dim() && a.strides() == b.strides() && a.itemsize() == b.itemsize() && (b0 - a0) % a.itemsize() == 0) {
+  if (a.dim() > 0 && a.dim() == b.dim() && a.strides() == b.strides() && a.itemsize() == b.itemsize() &&
+      (b0 - a0) % a.itemsize() == 0) {
     const Tensor &lower = a0 < b0 ? a : b, &upper = a0 < b0 ? b : a;
     int64_t rest = std::abs((b0 - a0) / a.itemsize());
     bool grid = true, apart = false;

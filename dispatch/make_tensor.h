@@ -7,7 +7,8 @@
 namespace tenon::dispatch {
 
 /// Uninitialised tensor on `device` (index resolved), contiguous unless strides are given. Sizes must be checked.
-TENON_API Tensor make_tensor(IntArrayRef sizes, DType dtype, Device device, IntArrayRef strides = {}, bool pinned = false);
+TENON_API Tensor make_tensor(IntArrayRef sizes, DType dtype, Device device, IntArrayRef strides = {},
+                             bool pinned = false);
 /// A view of `self`: same storage, other geometry (strides and offset in elements). Remembers its base, so that
 /// autograd can follow writes through it. ShapeError when it would reach outside the storage.
 TENON_API Tensor make_view(const Tensor& self, IntArrayRef sizes, IntArrayRef strides, int64_t offset,

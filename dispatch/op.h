@@ -26,7 +26,9 @@ inline bool requires_grad(TensorList list) {
   return false;
 }
 template <class T>
-constexpr bool requires_grad(const T&) { return false; }
+constexpr bool requires_grad(const T&) {
+  return false;
+}
 
 }  // namespace detail
 
@@ -45,7 +47,8 @@ class Op<R(Args...), K> : public OpBase {
       : OpBase(checked_schema<Args...>(schema), kind, flags, &run, nullptr), call_(implementation) {}
 
   R operator()(Args... args) const {
-    if (layers(args...)) [[unlikely]] return layered(Form::functional, {}, args...);
+    if (layers(args...)) [[unlikely]]
+      return layered(Form::functional, {}, args...);
     Call call(*this, Form::functional, {});
     return call_(call, args...);
   }
@@ -64,7 +67,8 @@ class Op<R(Args...), K> : public OpBase {
   R into(Form form, std::span<const Tensor> destinations, Args... args) const {
     uint32_t mask = layers(args...);
     for (const Tensor& t : destinations) mask |= detail::requires_grad(t) ? thread_state.differentiable : 0u;
-    if (mask) [[unlikely]] return layered(form, destinations, args...);
+    if (mask) [[unlikely]]
+      return layered(form, destinations, args...);
     return run_into(form, destinations, args...);
   }
   R run_into(Form form, std::span<const Tensor> destinations, Args... args) const {

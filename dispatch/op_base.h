@@ -18,10 +18,10 @@ enum class Form : uint8_t { functional, inplace, out };
 /// Properties an operator's declaration states.
 enum OpFlags : uint32_t {
   kPlain = 0,
-  kNonDeterministic = 1,   ///< results may differ between runs
-  kNotCapturable = 2,      ///< may not run while a graph is captured
-  kNoInplace = 4,          ///< has no `_` form
-  kNonDifferentiable = 8   ///< outputs never require grad
+  kNonDeterministic = 1,  ///< results may differ between runs
+  kNotCapturable = 2,     ///< may not run while a graph is captured
+  kNoInplace = 4,         ///< has no `_` form
+  kNonDifferentiable = 8  ///< outputs never require grad
 };
 
 /// Column of the kernel table: a dtype, or an element width for operators that only move data.
@@ -33,7 +33,9 @@ constexpr Key width_key(int64_t bytes) {
 }
 /// An element of N bytes, whatever it means. Kernels registered for it serve every dtype of that width.
 template <int N>
-struct alignas(N) Width { unsigned char bytes[N]; };
+struct alignas(N) Width {
+  unsigned char bytes[N];
+};
 using Widths = Types<Width<1>, Width<2>, Width<4>, Width<8>, Width<16>>;
 template <class T>
 inline constexpr Key kKeyOf = key_of(dtype_of<T>());
@@ -72,7 +74,8 @@ class TENON_API OpBase {
     // The simulated device runs CPU kernels, queued by its own scheduler.
     const auto row = static_cast<int>(backend == Backend::sim ? Backend::cpu : backend);
     const KernelEntry* entry = __atomic_load_n(&cells_[row][key], __ATOMIC_ACQUIRE);
-    if (!entry || !entry->function) [[unlikely]] missing_kernel(backend, key);
+    if (!entry || !entry->function) [[unlikely]]
+      missing_kernel(backend, key);
     return entry->function;
   }
   const KernelEntry* cell(Backend backend, Key key) const {

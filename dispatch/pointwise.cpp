@@ -39,7 +39,8 @@ void Pointwise::gather() {
     if (!leader || (leader->is_cpu() && leader->dim() == 0 && !t->is_cpu())) leader = t;
   }
   if (!leader) {
-    TENON_CHECK(!call_.destinations.empty(), ValueError, call_.name(), ": expected at least one tensor among the arguments");
+    TENON_CHECK(!call_.destinations.empty(), ValueError, call_.name(),
+                ": expected at least one tensor among the arguments");
     leader = &call_.destinations[0];
   }
   device_ = leader->device();
@@ -99,14 +100,16 @@ void Pointwise::prepare(LoopPlan& plan, DType compute, DType result) {
                 ": the result has dtype ", result, ", which cannot be written to a ", target.dtype(), " tensor");
     const Tensor* read[kMaxInputs];
     for (int i = 0; i < count_; ++i) read[i] = inputs_[i].tensor;
-    if (target.sizes() == IntArrayRef(shape_)) check_writable(call_.name(), target, {read, static_cast<std::size_t>(count_)});
+    if (target.sizes() == IntArrayRef(shape_))
+      check_writable(call_.name(), target, {read, static_cast<std::size_t>(count_)});
     output_ = call_.output(0, shape_, result, device_, {}, strides);
   }
   PlanOperand operands[1 + kMaxInputs];
   operands[0] = {&output_, nullptr, result};
   for (int i = 0; i < count_; ++i) {
     const Input& input = inputs_[i];
-    operands[1 + i] = input.tensor ? PlanOperand{input.tensor, nullptr, compute} : PlanOperand{nullptr, &input.number, compute};
+    operands[1 + i] =
+        input.tensor ? PlanOperand{input.tensor, nullptr, compute} : PlanOperand{nullptr, &input.number, compute};
   }
   make_plan(plan, shape_, {operands, static_cast<std::size_t>(1 + count_)}, 1);
 }

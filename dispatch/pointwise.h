@@ -47,7 +47,10 @@ class TENON_API Pointwise {
   Device device() const { return device_; }
   IntArrayRef sizes() const { return shape_; }
   /// Leaves input `i` in its own dtype (a condition among values).
-  Pointwise& keep(int i) { keep_ |= 1u << i; return *this; }
+  Pointwise& keep(int i) {
+    keep_ |= 1u << i;
+    return *this;
+  }
 
   /// Computes in `compute`, gives a tensor of dtype `result` (default: the same). The kernel is the cell of the
   /// compute dtype, or of `key` if given; attributes follow the plan.
@@ -72,10 +75,15 @@ class TENON_API Pointwise {
   }
 
  private:
-  void add(const Tensor& t) { inputs_[count_].tensor = &t; ++count_; }
+  void add(const Tensor& t) {
+    inputs_[count_].tensor = &t;
+    ++count_;
+  }
   void add(const Operand& o) {
-    if (o.is_tensor()) inputs_[count_].tensor = &o.tensor();
-    else inputs_[count_].number = o.number();
+    if (o.is_tensor())
+      inputs_[count_].tensor = &o.tensor();
+    else
+      inputs_[count_].number = o.number();
     ++count_;
   }
   void gather();

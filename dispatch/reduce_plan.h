@@ -10,8 +10,8 @@ namespace tenon {
 struct ReducePlan {
   static constexpr int kMaxOutputs = 2;
 
-  int kept_ndim;       ///< 0: one result
-  int reduced_ndim;    ///< 0: one element per result
+  int kept_ndim;     ///< 0: one result
+  int reduced_ndim;  ///< 0: one element per result
   int outputs;
   int64_t kept_numel;     ///< results
   int64_t reduced_numel;  ///< elements per result; 0 allowed for operators with an identity

@@ -44,8 +44,8 @@ void Reduction::set_mask(uint32_t mask, bool keepdim) {
 void Reduction::require_elements() const {
   int64_t results = 1;
   for (const int64_t s : IntArrayRef(sizes_)) results *= s;
-  TENON_CHECK(reduced_numel_ != 0 || results == 0, IndexError, call_.name(),
-              ": self: the reduced dimensions of sizes ", self_.sizes(), " have no elements, and the operator has no identity");
+  TENON_CHECK(reduced_numel_ != 0 || results == 0, IndexError, call_.name(), ": self: the reduced dimensions of sizes ",
+              self_.sizes(), " have no elements, and the operator has no identity");
 }
 
 void Reduction::prepare(ReducePlan& plan, std::span<Tensor> outputs, std::span<const DType> dtypes) {

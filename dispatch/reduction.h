@@ -21,7 +21,10 @@ class TENON_API Reduction {
   /// ShapeError for operators without an identity (amax) when there are results but nothing to choose from.
   void require_elements() const;
   /// Reduced dimensions keep their logical order: for operators that return positions.
-  Reduction& keep_order() { keep_order_ = true; return *this; }
+  Reduction& keep_order() {
+    keep_order_ = true;
+    return *this;
+  }
 
   template <class K, class... Attributes>
   Tensor run(DType result, const Attributes&... attributes) {

@@ -47,45 +47,48 @@ class TENON_API KernelRegistrar {
 };
 
 template <int N>
-struct KeyedEntries { KeyedEntry items[N]; };
+struct KeyedEntries {
+  KeyedEntry items[N];
+};
 
 /// The table behind one TENON_REGISTER_KERNEL: `pick(tag)` returns the kernel for tag's type.
 template <class Op, class... Ts, class Pick>
 KeyedEntries<sizeof...(Ts)> keyed_entries(Types<Ts...>, Pick pick, const char* file, int line, int rank) {
-  return {{KeyedEntry{kKeyOf<Ts>, {reinterpret_cast<AnyFunction>(static_cast<typename Op::Kernel*>(pick(TypeTag<Ts>{}))), file,
-                                   line, rank}}...}};
+  return {{KeyedEntry{
+      kKeyOf<Ts>,
+      {reinterpret_cast<AnyFunction>(static_cast<typename Op::Kernel*>(pick(TypeTag<Ts>{}))), file, line, rank}}...}};
 }
 
 }  // namespace tenon::dispatch
 
 namespace tenon {
 using dispatch::Call;
-using dispatch::kPlain;
-using dispatch::kNonDeterministic;
-using dispatch::kNotCapturable;
 using dispatch::kNoInplace;
+using dispatch::kNonDeterministic;
 using dispatch::kNonDifferentiable;
+using dispatch::kNotCapturable;
+using dispatch::kPlain;
 using dispatch::Width;
 using dispatch::Widths;
 }  // namespace tenon
 
-#define TENON_DECLARE_OP_(name, ...)                       \
-  namespace op {                                           \
+#define TENON_DECLARE_OP_(name, ...)                              \
+  namespace op {                                                  \
   extern TENON_API const ::tenon::dispatch::Op<__VA_ARGS__> name; \
   }
-#define TENON_DEFINE_OP_(name, schema, kind, flags, implementation, ...)                                            \
-  namespace op {                                                                                                    \
-  extern TENON_API constinit const ::tenon::dispatch::Op<__VA_ARGS__> name{schema, ::tenon::dispatch::Kind::kind, flags, \
-                                                                          implementation};                          \
-  }                                                                                                                 \
+#define TENON_DEFINE_OP_(name, schema, kind, flags, implementation, ...)                                          \
+  namespace op {                                                                                                  \
+  extern TENON_API constinit const ::tenon::dispatch::Op<__VA_ARGS__> name{schema, ::tenon::dispatch::Kind::kind, \
+                                                                           flags, implementation};                \
+  }                                                                                                               \
   static const ::tenon::dispatch::OpRegistrar TENON_UNIQUE(tenon_op_){op::name};
 
 #if defined(TENON_DEFINE_OPERATORS)
-#define TENON_OP(name, schema, kind, flags, ...)                           \
-  TENON_DECLARE_OP_(name, __VA_ARGS__)                                     \
-  namespace impl {                                                         \
-  ::tenon::dispatch::Op<__VA_ARGS__>::Implementation name;                 \
-  }                                                                        \
+#define TENON_OP(name, schema, kind, flags, ...)           \
+  TENON_DECLARE_OP_(name, __VA_ARGS__)                     \
+  namespace impl {                                         \
+  ::tenon::dispatch::Op<__VA_ARGS__>::Implementation name; \
+  }                                                        \
   TENON_DEFINE_OP_(name, schema, kind, flags, &impl::name, __VA_ARGS__)
 /// As TENON_OP, with a shared implementation given by expression instead of impl::name.
 #define TENON_OP_WITH(name, schema, kind, flags, implementation, ...) \
@@ -104,8 +107,8 @@ using dispatch::Widths;
   TENON_REGISTER_KERNEL_(handle, backend, types, function, rank, __BASE_FILE__, __COUNTER__)
 #define TENON_REGISTER_KERNEL_(handle, backend, types, function, rank, file, id) \
   TENON_REGISTER_KERNEL_NAMED_(handle, backend, types, function, rank, file, id)
-#define TENON_REGISTER_KERNEL_NAMED_(handle, backend, types, function, rank, file, id)                                 \
-  static const auto tenon_entries_##id = ::tenon::dispatch::keyed_entries<std::remove_cvref_t<decltype(handle)>>(      \
-      types{}, [](auto tag) { return &function<typename decltype(tag)::type>; }, file, __LINE__, rank);            \
-  static const ::tenon::dispatch::KernelRegistrar tenon_kernels_##id(handle, ::tenon::Backend::backend,      \
+#define TENON_REGISTER_KERNEL_NAMED_(handle, backend, types, function, rank, file, id)                            \
+  static const auto tenon_entries_##id = ::tenon::dispatch::keyed_entries<std::remove_cvref_t<decltype(handle)>>( \
+      types{}, [](auto tag) { return &function<typename decltype(tag)::type>; }, file, __LINE__, rank);           \
+  static const ::tenon::dispatch::KernelRegistrar tenon_kernels_##id(handle, ::tenon::Backend::backend,           \
                                                                      tenon_entries_##id.items, types::size)

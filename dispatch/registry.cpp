@@ -52,13 +52,16 @@ void OpBase::missing_kernel(Backend backend, Key key) const {
     bool started = false;
     for (int k = 0; k < kKeys; ++k) {
       if (!cell(static_cast<Backend>(b), static_cast<Key>(k))) continue;
-      m << (started ? ", " : any ? "; " : "") << (started ? "" : tenon::name(static_cast<Backend>(b)))
-        << (started ? "" : ": ") << key_name(static_cast<Key>(k));
+      m << (started ? ", "
+            : any   ? "; "
+                    : "")
+        << (started ? "" : tenon::name(static_cast<Backend>(b))) << (started ? "" : ": ")
+        << key_name(static_cast<Key>(k));
       started = any = true;
     }
   }
-  TENON_CHECK(false, DtypeError, name(), ": no kernel for ", backend, ", ", key_name(key), ".\nRegistered: ",
-              any ? m.take() : std::string("none"));
+  TENON_CHECK(false, DtypeError, name(), ": no kernel for ", backend, ", ", key_name(key),
+              ".\nRegistered: ", any ? m.take() : std::string("none"));
   __builtin_unreachable();
 }
 
@@ -204,9 +207,10 @@ std::string coverage_table() {
       m << " |";
     }
     const Gradient* g = op->gradient();
-    m << (op->kind() == Kind::composite ? " through its parts |\n"
+    m << (op->kind() == Kind::composite                                 ? " through its parts |\n"
           : op->has(kNonDifferentiable) || (g && g->non_differentiable) ? " none |\n"
-          : g ? " yes |\n" : " missing |\n");
+          : g                                                           ? " yes |\n"
+                                                                        : " missing |\n");
   }
   return m.take();
 }

@@ -8,7 +8,9 @@
 namespace tenon::dispatch {
 
 /// Another spelling of an operator's name ("true_divide" for "div"); `arguments` unchanged.
-struct Alias { std::string_view name, target; };
+struct Alias {
+  std::string_view name, target;
+};
 
 class TENON_API Registry {
  public:

@@ -11,15 +11,34 @@
 namespace tenon::dispatch {
 
 enum class ArgType : uint8_t {
-  tensor, optional_tensor, tensor_list, operand, scalar, optional_scalar, integer, optional_integer, int_list,
-  optional_int_list, floating, optional_floating, boolean, optional_boolean, string, optional_string, dtype,
-  optional_dtype, device, optional_device, memory_format, optional_memory_format
+  tensor,
+  optional_tensor,
+  tensor_list,
+  operand,
+  scalar,
+  optional_scalar,
+  integer,
+  optional_integer,
+  int_list,
+  optional_int_list,
+  floating,
+  optional_floating,
+  boolean,
+  optional_boolean,
+  string,
+  optional_string,
+  dtype,
+  optional_dtype,
+  device,
+  optional_device,
+  memory_format,
+  optional_memory_format
 };
 /// As written in schemas, in the order of ArgType.
 inline constexpr std::string_view kArgTypeNames[] = {
-    "Tensor", "Tensor?", "Tensor[]", "Tensor|Scalar", "Scalar", "Scalar?", "int", "int?", "int[]",
-    "int[]?", "float", "float?", "bool", "bool?", "str", "str?", "dtype", "dtype?", "device", "device?",
-    "memory_format", "memory_format?"};
+    "Tensor", "Tensor?", "Tensor[]", "Tensor|Scalar", "Scalar",        "Scalar?",       "int", "int?",
+    "int[]",  "int[]?",  "float",    "float?",        "bool",          "bool?",         "str", "str?",
+    "dtype",  "dtype?",  "device",   "device?",       "memory_format", "memory_format?"};
 
 struct Argument {
   std::string_view name;
@@ -37,7 +56,7 @@ struct Schema {
   std::string_view returns;   ///< text after the arrow
   Argument arguments[kMaxArguments];
   int count = 0;
-  int results = 1;            ///< 0 for a list of tensors whose length depends on the arguments
+  int results = 1;  ///< 0 for a list of tensors whose length depends on the arguments
 
   std::span<const Argument> args() const { return {arguments, static_cast<std::size_t>(count)}; }
   /// "max.dim"
@@ -147,7 +166,8 @@ constexpr bool type_matches(ArgType schema, int type) {
 template <class... Args>
 consteval Schema checked_schema(std::string_view text) {
   const Schema schema = parse_schema(text);
-  if (schema.count != static_cast<int>(sizeof...(Args))) throw "schema: the C++ signature has another number of arguments";
+  if (schema.count != static_cast<int>(sizeof...(Args)))
+    throw "schema: the C++ signature has another number of arguments";
   const int types[] = {detail::kArgTypeOf<Args>..., 0};
   for (int i = 0; i < schema.count; ++i)
     if (!detail::type_matches(schema.arguments[i].type, types[i])) throw "schema: an argument's C++ type differs";

@@ -5,15 +5,33 @@ namespace tenon::dispatch {
 
 void Value::copy(const Value& o) {
   switch (o.kind_) {
-    case Kind::none: none_ = 0; break;
-    case Kind::tensor: ::new (&tensor_) Tensor(o.tensor_); break;
-    case Kind::tensor_list: tensors_ = new std::vector<Tensor>(*o.tensors_); break;
-    case Kind::number: ::new (&number_) Scalar(o.number_); break;
-    case Kind::int_list: ints_ = new std::vector<int64_t>(*o.ints_); break;
-    case Kind::string: string_ = new std::string(*o.string_); break;
-    case Kind::dtype: dtype_ = o.dtype_; break;
-    case Kind::device: device_ = o.device_; break;
-    case Kind::memory_format: format_ = o.format_; break;
+    case Kind::none:
+      none_ = 0;
+      break;
+    case Kind::tensor:
+      ::new (&tensor_) Tensor(o.tensor_);
+      break;
+    case Kind::tensor_list:
+      tensors_ = new std::vector<Tensor>(*o.tensors_);
+      break;
+    case Kind::number:
+      ::new (&number_) Scalar(o.number_);
+      break;
+    case Kind::int_list:
+      ints_ = new std::vector<int64_t>(*o.ints_);
+      break;
+    case Kind::string:
+      string_ = new std::string(*o.string_);
+      break;
+    case Kind::dtype:
+      dtype_ = o.dtype_;
+      break;
+    case Kind::device:
+      device_ = o.device_;
+      break;
+    case Kind::memory_format:
+      format_ = o.format_;
+      break;
   }
   kind_ = o.kind_;
 }
@@ -24,9 +42,15 @@ void Value::take(Value& o) noexcept {
       ::new (&tensor_) Tensor(static_cast<Tensor&&>(o.tensor_));
       o.tensor_.~Tensor();
       break;
-    case Kind::tensor_list: tensors_ = o.tensors_; break;
-    case Kind::int_list: ints_ = o.ints_; break;
-    case Kind::string: string_ = o.string_; break;
+    case Kind::tensor_list:
+      tensors_ = o.tensors_;
+      break;
+    case Kind::int_list:
+      ints_ = o.ints_;
+      break;
+    case Kind::string:
+      string_ = o.string_;
+      break;
     default:
       kind_ = Kind::none;
       copy(o);
@@ -38,43 +62,64 @@ void Value::take(Value& o) noexcept {
 
 void Value::clear() noexcept {
   switch (kind_) {
-    case Kind::tensor: tensor_.~Tensor(); break;
-    case Kind::tensor_list: delete tensors_; break;
-    case Kind::int_list: delete ints_; break;
-    case Kind::string: delete string_; break;
-    default: break;
+    case Kind::tensor:
+      tensor_.~Tensor();
+      break;
+    case Kind::tensor_list:
+      delete tensors_;
+      break;
+    case Kind::int_list:
+      delete ints_;
+      break;
+    case Kind::string:
+      delete string_;
+      break;
+    default:
+      break;
   }
   kind_ = Kind::none;
 }
 
 const char* Value::kind_name() const {
   switch (kind_) {
-    case Kind::none: return "None";
-    case Kind::tensor: return "Tensor";
-    case Kind::tensor_list: return "list of Tensor";
+    case Kind::none:
+      return "None";
+    case Kind::tensor:
+      return "Tensor";
+    case Kind::tensor_list:
+      return "list of Tensor";
     case Kind::number:
       return number_.is_bool() ? "bool" : number_.is_integral() ? "int" : number_.is_complex() ? "complex" : "float";
-    case Kind::int_list: return "list of int";
-    case Kind::string: return "str";
-    case Kind::dtype: return "dtype";
-    case Kind::device: return "device";
-    case Kind::memory_format: return "memory_format";
+    case Kind::int_list:
+      return "list of int";
+    case Kind::string:
+      return "str";
+    case Kind::dtype:
+      return "dtype";
+    case Kind::device:
+      return "device";
+    case Kind::memory_format:
+      return "memory_format";
   }
   return "?";
 }
 
 bool Value::coerce(ArgType type, bool read_tensors) {
-  const auto one_element = [&] { return read_tensors && is_tensor() && tensor_.defined() && tensor_.numel() == 1 && tensor_.dim() == 0; };
+  const auto one_element = [&] {
+    return read_tensors && is_tensor() && tensor_.defined() && tensor_.numel() == 1 && tensor_.dim() == 0;
+  };
   switch (type) {
     case ArgType::optional_tensor:
       if (is_none()) *this = Value(Tensor());
       return is_tensor();
-    case ArgType::tensor: return is_tensor() && tensor_.defined();
+    case ArgType::tensor:
+      return is_tensor() && tensor_.defined();
     case ArgType::tensor_list:
       if (kind_ == Kind::int_list && ints_->empty()) *this = Value(std::vector<Tensor>());
       if (is_tensor()) *this = Value(std::vector<Tensor>{tensor_});
       return kind_ == Kind::tensor_list;
-    case ArgType::operand: return is_number() || (is_tensor() && tensor_.defined());
+    case ArgType::operand:
+      return is_number() || (is_tensor() && tensor_.defined());
     case ArgType::optional_scalar:
       if (is_none()) return true;
       [[fallthrough]];
@@ -103,23 +148,28 @@ bool Value::coerce(ArgType type, bool read_tensors) {
     case ArgType::optional_boolean:
       if (is_none()) return true;
       [[fallthrough]];
-    case ArgType::boolean: return is_number() && (number_.is_bool() || number_.is_integral());
+    case ArgType::boolean:
+      return is_number() && (number_.is_bool() || number_.is_integral());
     case ArgType::optional_string:
       if (is_none()) return true;
       [[fallthrough]];
-    case ArgType::string: return kind_ == Kind::string;
+    case ArgType::string:
+      return kind_ == Kind::string;
     case ArgType::optional_dtype:
       if (is_none()) return true;
       [[fallthrough]];
-    case ArgType::dtype: return kind_ == Kind::dtype;
+    case ArgType::dtype:
+      return kind_ == Kind::dtype;
     case ArgType::optional_device:
       if (is_none()) return true;
       [[fallthrough]];
-    case ArgType::device: return kind_ == Kind::device;
+    case ArgType::device:
+      return kind_ == Kind::device;
     case ArgType::optional_memory_format:
       if (is_none()) return true;
       [[fallthrough]];
-    case ArgType::memory_format: return kind_ == Kind::memory_format;
+    case ArgType::memory_format:
+      return kind_ == Kind::memory_format;
   }
   return false;
 }

@@ -13,27 +13,33 @@
 namespace tenon::math {
 
 // CUDA's and the C library's functions by one name for both precisions.
-#define TENON_MATH_1(name)                                                       \
-  TENON_HOST_DEVICE inline float name(float x) { return ::name##f(x); }          \
+#define TENON_MATH_1(name)                                              \
+  TENON_HOST_DEVICE inline float name(float x) { return ::name##f(x); } \
   TENON_HOST_DEVICE inline double name(double x) { return ::name(x); }
-#define TENON_MATH_2(name)                                                                \
-  TENON_HOST_DEVICE inline float name(float x, float y) { return ::name##f(x, y); }       \
+#define TENON_MATH_2(name)                                                          \
+  TENON_HOST_DEVICE inline float name(float x, float y) { return ::name##f(x, y); } \
   TENON_HOST_DEVICE inline double name(double x, double y) { return ::name(x, y); }
-TENON_MATH_1(exp) TENON_MATH_1(expm1) TENON_MATH_1(log) TENON_MATH_1(log1p) TENON_MATH_1(sqrt) TENON_MATH_1(tanh)
-TENON_MATH_1(sinh) TENON_MATH_1(sin) TENON_MATH_1(cos) TENON_MATH_1(tan) TENON_MATH_1(erf) TENON_MATH_1(floor) TENON_MATH_1(trunc)
-TENON_MATH_1(fabs) TENON_MATH_2(hypot) TENON_MATH_2(atan2) TENON_MATH_2(pow) TENON_MATH_2(fmod) TENON_MATH_2(copysign)
+TENON_MATH_1(exp)
+TENON_MATH_1(expm1) TENON_MATH_1(log) TENON_MATH_1(log1p) TENON_MATH_1(sqrt) TENON_MATH_1(tanh) TENON_MATH_1(sinh)
+    TENON_MATH_1(sin) TENON_MATH_1(cos) TENON_MATH_1(tan) TENON_MATH_1(erf) TENON_MATH_1(floor) TENON_MATH_1(trunc)
+        TENON_MATH_1(fabs) TENON_MATH_2(hypot) TENON_MATH_2(atan2) TENON_MATH_2(pow) TENON_MATH_2(fmod)
+            TENON_MATH_2(copysign)
 #undef TENON_MATH_1
 #undef TENON_MATH_2
 
-template <class T>
-TENON_HOST_DEVICE inline T infinity() { return static_cast<T>(__builtin_huge_valf()); }
+                template <class T>
+                TENON_HOST_DEVICE inline T infinity() {
+  return static_cast<T>(__builtin_huge_valf());
+}
 template <class T>
 TENON_HOST_DEVICE inline T largest() {
   return static_cast<T>(std::is_same_v<T, float> ? 3.402823466e+38 : 1.7976931348623157e+308);
 }
 
 template <class T>
-TENON_HOST_DEVICE inline T abs(complex<T> z) { return hypot(z.re, z.im); }
+TENON_HOST_DEVICE inline T abs(complex<T> z) {
+  return hypot(z.re, z.im);
+}
 
 template <class T>
 TENON_HOST_DEVICE inline complex<T> exp(complex<T> z) {
@@ -140,7 +146,9 @@ TENON_HOST_DEVICE inline T sigmoid(T x) {
 
 /// 0.5 x (1 + erf(x / sqrt 2)).
 template <class T>
-TENON_HOST_DEVICE inline T gelu(T x) { return x / 2 * (1 + erf(x * T(0.70710678118654752))); }
+TENON_HOST_DEVICE inline T gelu(T x) {
+  return x / 2 * (1 + erf(x * T(0.70710678118654752)));
+}
 /// The form with tanh.
 template <class T>
 TENON_HOST_DEVICE inline T gelu_tanh(T x) {

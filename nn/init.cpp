@@ -8,7 +8,8 @@
 namespace tenon::nn::init {
 namespace {
 int64_t fan(const Tensor& weight, std::size_t dim) {
-  TENON_CHECK(weight.dim() >= 2, ShapeError, "init: weight: expected at least 2 dimensions, got sizes ", weight.sizes());
+  TENON_CHECK(weight.dim() >= 2, ShapeError, "init: weight: expected at least 2 dimensions, got sizes ",
+              weight.sizes());
   int64_t n = weight.sizes()[dim];
   for (std::size_t d = 2; d < weight.sizes().size(); ++d) n *= weight.sizes()[d];
   return n;
@@ -35,7 +36,9 @@ void kaiming_uniform_(const Tensor& weight, double a) {
   const double bound = std::sqrt(2 / (1 + a * a)) * std::sqrt(3.0 / static_cast<double>(fan_in(weight)));
   init::uniform_(weight, -bound, bound);
 }
-void kaiming_normal_(const Tensor& weight) { init::normal_(weight, 0, std::sqrt(2.0 / static_cast<double>(fan_in(weight)))); }
+void kaiming_normal_(const Tensor& weight) {
+  init::normal_(weight, 0, std::sqrt(2.0 / static_cast<double>(fan_in(weight))));
+}
 void xavier_uniform_(const Tensor& weight, double gain) {
   const double bound = gain * std::sqrt(6.0 / static_cast<double>(fan_in(weight) + fan_out(weight)));
   init::uniform_(weight, -bound, bound);

@@ -23,7 +23,8 @@ Linear::Linear(int64_t in_features, int64_t out_features, bool with_bias, const 
 }
 Tensor Linear::forward(const Tensor& input) { return linear(input, weight, bias); }
 std::string Linear::describe() const {
-  return tenon::detail::concat("Linear(in_features=", weight.size(1), ", out_features=", weight.size(0), ", bias=", bias.defined(), ")");
+  return tenon::detail::concat("Linear(in_features=", weight.size(1), ", out_features=", weight.size(0),
+                               ", bias=", bias.defined(), ")");
 }
 
 Tensor ReLU::forward(const Tensor& input) { return relu(input); }
@@ -38,8 +39,10 @@ Tensor Dropout::forward(const Tensor& input) { return dropout(input, p, is_train
 std::string Dropout::describe() const { return tenon::detail::concat("Dropout(p=", p, ")"); }
 
 LayerNorm::LayerNorm(IntArrayRef normalized_shape, double eps, const TensorOptions& options)
-    : weight(parameter(ones(normalized_shape, options))), bias(parameter(zeros(normalized_shape, options))),
-      shape_(normalized_shape), eps_(eps) {}
+    : weight(parameter(ones(normalized_shape, options))),
+      bias(parameter(zeros(normalized_shape, options))),
+      shape_(normalized_shape),
+      eps_(eps) {}
 Tensor LayerNorm::forward(const Tensor& input) { return layer_norm(input, shape_, weight, bias, eps_); }
 std::string LayerNorm::describe() const { return tenon::detail::concat("LayerNorm(", shape_, ", eps=", eps_, ")"); }
 
@@ -48,6 +51,8 @@ Embedding::Embedding(int64_t num_embeddings, int64_t embedding_dim, const Tensor
   init::normal_(weight);
 }
 Tensor Embedding::forward(const Tensor& indices) { return embedding(weight, indices); }
-std::string Embedding::describe() const { return tenon::detail::concat("Embedding(", weight.size(0), ", ", weight.size(1), ")"); }
+std::string Embedding::describe() const {
+  return tenon::detail::concat("Embedding(", weight.size(0), ", ", weight.size(1), ")");
+}
 
 }  // namespace tenon::nn

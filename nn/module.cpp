@@ -113,7 +113,8 @@ void Module::load_state(const std::vector<NamedTensor>& given) {
       problems << (bad ? "; " : "") << own[i].name << " is missing";
       bad = true;
     } else if (!(source[i]->sizes() == own[i].tensor.sizes())) {
-      problems << (bad ? "; " : "") << own[i].name << " has sizes " << source[i]->sizes() << ", expected " << own[i].tensor.sizes();
+      problems << (bad ? "; " : "") << own[i].name << " has sizes " << source[i]->sizes() << ", expected "
+               << own[i].tensor.sizes();
       bad = true;
     }
   }

@@ -27,11 +27,20 @@ class TENON_API Members {
  public:
   virtual ~Members();
   /// A parameter (trained; may be undefined, as a bias left out).
-  Members& operator()(const char* name, Tensor& parameter) { visit_parameter(name, parameter); return *this; }
+  Members& operator()(const char* name, Tensor& parameter) {
+    visit_parameter(name, parameter);
+    return *this;
+  }
   /// A child.
-  Members& operator()(const char* name, Module& child) { visit_child(name, child); return *this; }
+  Members& operator()(const char* name, Module& child) {
+    visit_child(name, child);
+    return *this;
+  }
   /// A tensor that belongs to the state but is not trained.
-  Members& buffer(const char* name, Tensor& tensor) { visit_buffer(name, tensor); return *this; }
+  Members& buffer(const char* name, Tensor& tensor) {
+    visit_buffer(name, tensor);
+    return *this;
+  }
 
  protected:
   virtual void visit_parameter(const char* name, Tensor& parameter) = 0;

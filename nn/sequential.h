@@ -10,8 +10,7 @@ namespace tenon::nn {
 class TENON_API Sequential : public Module {
  public:
   template <class... Modules>
-    requires(std::is_base_of_v<Module, std::decay_t<Modules>> && ...)
-  explicit Sequential(Modules&&... modules) {
+  requires(std::is_base_of_v<Module, std::decay_t<Modules>>&&...) explicit Sequential(Modules&&... modules) {
     (append(std::forward<Modules>(modules)), ...);
   }
   Sequential(const Sequential& o);

@@ -10,8 +10,10 @@ using AlphaKernel = void(const LoopPlan&, const Scalar&);
 
 DType arithmetic(Call& call, const Pointwise& p, const Scalar& alpha) {
   const DType t = p.promoted();
-  TENON_CHECK(!alpha.is_bool() || t == kBool, DtypeError, call.name(), ": alpha: expected a number for ", t, ", got a bool");
-  const bool fits = is_complex(t) || (is_integral(t, true) ? alpha.is_integral() || alpha.is_bool() : !alpha.is_complex());
+  TENON_CHECK(!alpha.is_bool() || t == kBool, DtypeError, call.name(), ": alpha: expected a number for ", t,
+              ", got a bool");
+  const bool fits =
+      is_complex(t) || (is_integral(t, true) ? alpha.is_integral() || alpha.is_bool() : !alpha.is_complex());
   TENON_CHECK(fits, DtypeError, call.name(), ": alpha: expected a number that fits ", t, ", got ", alpha);
   return t;
 }
@@ -38,7 +40,9 @@ Tensor sub(Call& call, const Operand& self, const Operand& other, const Scalar& 
   return p.run<AlphaKernel>(arithmetic(call, p, alpha), alpha);
 }
 
-Tensor rsub(Call&, const Operand& self, const Operand& other, const Scalar& alpha) { return op::sub(other, self, alpha); }
+Tensor rsub(Call&, const Operand& self, const Operand& other, const Scalar& alpha) {
+  return op::sub(other, self, alpha);
+}
 
 Tensor mul(Call& call, const Operand& self, const Operand& other) {
   Pointwise p(call, self, other);
@@ -54,8 +58,10 @@ Tensor div(Call& call, const Operand& self, const Operand& other, std::optional<
   }
   Pointwise p(call, self, other);
   const DType t = rounding == Rounding::none ? dispatch::float_of(p.promoted()) : p.promoted();
-  TENON_CHECK(rounding == Rounding::none || !is_complex(t), DtypeError, "div: rounding_mode: complex numbers cannot be rounded");
-  TENON_CHECK(rounding == Rounding::none || t != kBool, DtypeError, "div: rounding_mode: bool operands are not supported");
+  TENON_CHECK(rounding == Rounding::none || !is_complex(t), DtypeError,
+              "div: rounding_mode: complex numbers cannot be rounded");
+  TENON_CHECK(rounding == Rounding::none || t != kBool, DtypeError,
+              "div: rounding_mode: bool operands are not supported");
   return p.run<void(const LoopPlan&, const Rounding&)>(t, rounding);
 }
 
@@ -64,7 +70,8 @@ Tensor pow(Call& call, const Operand& self, const Operand& exponent) {
   const DType t = p.promoted();
   TENON_CHECK(t != kBool, DtypeError, "pow: bool operands are not supported");
   TENON_CHECK(!is_integral(t) || exponent.is_tensor() || exponent.number().integer() >= 0, ValueError,
-              "pow: exponent: integers to the negative power ", exponent.number(), " are not integers; convert self to a float");
+              "pow: exponent: integers to the negative power ", exponent.number(),
+              " are not integers; convert self to a float");
   return p.run<PlanKernel>(t);
 }
 

@@ -12,16 +12,22 @@ namespace tenon {
 /// self + alpha * other. alpha must be integral for integral results. bool + bool is logical or.
 TENON_OP(add, "add(Tensor|Scalar self, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor", kernel, kPlain,
          Tensor(const Operand&, const Operand&, const Scalar&), void(const LoopPlan&, const Scalar& alpha))
-inline Tensor add(const Operand& self, const Operand& other, const Scalar& alpha = 1) { return op::add(self, other, alpha); }
+inline Tensor add(const Operand& self, const Operand& other, const Scalar& alpha = 1) {
+  return op::add(self, other, alpha);
+}
 /// self - alpha * other. bool operands are an error.
 TENON_OP(sub, "sub(Tensor|Scalar self, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor", kernel, kPlain,
          Tensor(const Operand&, const Operand&, const Scalar&), void(const LoopPlan&, const Scalar& alpha))
 TENON_ALIAS("subtract", "sub")
-inline Tensor sub(const Operand& self, const Operand& other, const Scalar& alpha = 1) { return op::sub(self, other, alpha); }
+inline Tensor sub(const Operand& self, const Operand& other, const Scalar& alpha = 1) {
+  return op::sub(self, other, alpha);
+}
 /// other - alpha * self.
 TENON_OP(rsub, "rsub(Tensor|Scalar self, Tensor|Scalar other, Scalar alpha=1) -> Tensor", composite, kNoInplace,
          Tensor(const Operand&, const Operand&, const Scalar&), void())
-inline Tensor rsub(const Operand& self, const Operand& other, const Scalar& alpha = 1) { return op::rsub(self, other, alpha); }
+inline Tensor rsub(const Operand& self, const Operand& other, const Scalar& alpha = 1) {
+  return op::rsub(self, other, alpha);
+}
 /// self * other.
 TENON_OP(mul, "mul(Tensor|Scalar self, Tensor|Scalar other) -> Tensor", kernel, kPlain,
          Tensor(const Operand&, const Operand&), void(const LoopPlan&))
@@ -33,7 +39,8 @@ enum class Rounding : uint8_t { none, trunc, floor };
 /// self / other. rounding_mode: none, "trunc" or "floor"; without it integers divide as floats. Integer division by
 /// zero with a rounding mode is a ValueError on the CPU.
 TENON_OP(div, "div(Tensor|Scalar self, Tensor|Scalar other, *, str? rounding_mode=None) -> Tensor", kernel, kPlain,
-         Tensor(const Operand&, const Operand&, std::optional<std::string_view>), void(const LoopPlan&, const Rounding&))
+         Tensor(const Operand&, const Operand&, std::optional<std::string_view>),
+         void(const LoopPlan&, const Rounding&))
 TENON_ALIAS("true_divide", "div")
 TENON_ALIAS("divide", "div")
 inline Tensor div(const Operand& self, const Operand& other, std::optional<std::string_view> rounding_mode = {}) {
@@ -61,7 +68,8 @@ TENON_OP(sigmoid_backward, "sigmoid_backward(Tensor grad_output, Tensor output) 
          Tensor(const Tensor&, const Tensor&), void(const LoopPlan&))
 /// grad_output where self > threshold, else 0.
 TENON_OP(threshold_backward, "threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor", kernel,
-         kNoInplace, Tensor(const Tensor&, const Tensor&, const Scalar&), void(const LoopPlan&, const Scalar& threshold))
+         kNoInplace, Tensor(const Tensor&, const Tensor&, const Scalar&),
+         void(const LoopPlan&, const Scalar& threshold))
 
 inline Tensor operator+(const Tensor& a, const Operand& b) { return op::add(a, b, 1); }
 inline Tensor operator-(const Tensor& a, const Operand& b) { return op::sub(a, b, 1); }

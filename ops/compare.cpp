@@ -11,11 +11,16 @@ bool representable(const Operand& o, DType t) {
   if (o.is_tensor() || !o.number().is_integral() || !is_integral(t)) return true;
   const int64_t v = o.number().integer();
   switch (t) {
-    case kUInt8: return v >= 0 && v <= 255;
-    case kInt8: return v >= -128 && v <= 127;
-    case kInt16: return v >= -32768 && v <= 32767;
-    case kInt32: return v >= INT32_MIN && v <= INT32_MAX;
-    default: return true;
+    case kUInt8:
+      return v >= 0 && v <= 255;
+    case kInt8:
+      return v >= -128 && v <= 127;
+    case kInt16:
+      return v >= -32768 && v <= 32767;
+    case kInt32:
+      return v >= INT32_MIN && v <= INT32_MAX;
+    default:
+      return true;
   }
 }
 

@@ -9,11 +9,11 @@
 
 namespace tenon {
 
-#define TENON_COMPARE_OP(name, alias)                                                                     \
-  TENON_OP(name, #name "(Tensor self, Tensor|Scalar other) -> Tensor", kernel, kNonDifferentiable,        \
-           Tensor(const Tensor&, const Operand&), void(const LoopPlan&))                                  \
-  TENON_ALIAS(alias, #name)                                                                               \
-  inline Tensor name(const Tensor& self, const Operand& other)  { return op::name(self, other); }
+#define TENON_COMPARE_OP(name, alias)                                                              \
+  TENON_OP(name, #name "(Tensor self, Tensor|Scalar other) -> Tensor", kernel, kNonDifferentiable, \
+           Tensor(const Tensor&, const Operand&), void(const LoopPlan&))                           \
+  TENON_ALIAS(alias, #name)                                                                        \
+  inline Tensor name(const Tensor& self, const Operand& other) { return op::name(self, other); }
 TENON_COMPARE_OP(eq, "equal_to")
 TENON_COMPARE_OP(ne, "not_equal")
 // Ordering is an error for complex numbers.

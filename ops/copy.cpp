@@ -18,8 +18,8 @@ DimVector detail::format_strides(const Tensor& like, MemoryFormat format, const 
   if (format == MemoryFormat::preserve)
     return !like.is_contiguous() && dispatch::is_dense(like) ? DimVector(like.strides()) : DimVector();
   const std::size_t rank = format == MemoryFormat::channels_last ? 4 : 5;
-  TENON_CHECK(static_cast<std::size_t>(like.dim()) == rank, ShapeError, who, ": memory_format: ", name(format), " needs ", rank,
-              " dimensions, got ", like.dim());
+  TENON_CHECK(static_cast<std::size_t>(like.dim()) == rank, ShapeError, who, ": memory_format: ", name(format),
+              " needs ", rank, " dimensions, got ", like.dim());
   DimVector strides(rank);
   int64_t step = 1;
   for (std::size_t k = 0; k < rank; ++k) {
@@ -123,22 +123,24 @@ Tensor to_copy(Call&, const Tensor& self, std::optional<DType> dtype, std::optio
   return out;
 }
 
-Tensor to(Call&, const Tensor& self, std::optional<DType> dtype, std::optional<Device> device, bool non_blocking, bool copy,
-          std::optional<MemoryFormat> format) {
+Tensor to(Call&, const Tensor& self, std::optional<DType> dtype, std::optional<Device> device, bool non_blocking,
+          bool copy, std::optional<MemoryFormat> format) {
   const Device target = device ? resolve(*device) : self.device();
   const bool fits = dtype.value_or(self.dtype()) == self.dtype() && target == self.device() &&
                     (!format || *format == MemoryFormat::preserve || self.is_contiguous(*format));
   if (fits && !copy) return self;
   return op::to_copy(self, dtype, target, non_blocking, format);
 }
-Tensor to_dtype(Call&, const Tensor& self, DType dtype, bool non_blocking, bool copy, std::optional<MemoryFormat> format) {
+Tensor to_dtype(Call&, const Tensor& self, DType dtype, bool non_blocking, bool copy,
+                std::optional<MemoryFormat> format) {
   return op::to(self, dtype, {}, non_blocking, copy, format);
 }
 Tensor to_device(Call&, const Tensor& self, Device device, DType dtype, bool non_blocking, bool copy,
                  std::optional<MemoryFormat> format) {
   return op::to(self, dtype, device, non_blocking, copy, format);
 }
-Tensor to_other(Call&, const Tensor& self, const Tensor& other, bool non_blocking, bool copy, std::optional<MemoryFormat> format) {
+Tensor to_other(Call&, const Tensor& self, const Tensor& other, bool non_blocking, bool copy,
+                std::optional<MemoryFormat> format) {
   return op::to(self, other.dtype(), other.device(), non_blocking, copy, format);
 }
 

@@ -30,7 +30,8 @@ DType kind_of(const Scalar& s) {
 }
 
 // Fresh tensors are filled below the layers: to the user they come into being with their values.
-Tensor filled(const char* who, IntArrayRef size, const Scalar& value, DType t, Device device, IntArrayRef strides = {}) {
+Tensor filled(const char* who, IntArrayRef size, const Scalar& value, DType t, Device device,
+              IntArrayRef strides = {}) {
   checked_numel(size, who);
   Tensor out = make_tensor(size, t, device, strides);
   const dispatch::BelowLayersGuard below;
@@ -50,8 +51,8 @@ Tensor fill(Call& call, const Tensor& self, const Operand& value) {
   // On the meta device there is neither a value nor anything to write it to.
   const bool unknown = value.is_tensor() && value.tensor().is_meta() && self.is_meta();
   const Scalar number = unknown ? Scalar(0) : value.is_tensor() ? value.tensor().item() : value.number();
-  TENON_CHECK(!number.is_complex() || is_complex(self.dtype()) || number.imag() == 0, DtypeError, "fill_: value: ", number,
-              " does not fit the ", self.dtype(), " of self");
+  TENON_CHECK(!number.is_complex() || is_complex(self.dtype()) || number.imag() == 0, DtypeError,
+              "fill_: value: ", number, " does not fit the ", self.dtype(), " of self");
   const Tensor out = call.output(0, self.sizes(), self.dtype(), self.device());
   const PlanOperand operands[] = {{&out, nullptr, out.dtype()}, {nullptr, &number, out.dtype()}};
   LoopPlan plan;
@@ -72,8 +73,10 @@ Tensor empty(Call&, IntArrayRef size, OptionalDtype dtype, OptionalDevice device
 }
 Tensor empty_strided(Call&, IntArrayRef size, IntArrayRef stride, OptionalDtype dtype, OptionalDevice device) {
   checked_numel(size, "empty_strided");
-  TENON_CHECK(size.size() == stride.size(), ShapeError, "empty_strided: expected as many strides as sizes, got ", size, " and ", stride);
-  for (const int64_t s : stride) TENON_CHECK(s >= 0, ShapeError, "empty_strided: stride: entries must not be negative, got ", stride);
+  TENON_CHECK(size.size() == stride.size(), ShapeError, "empty_strided: expected as many strides as sizes, got ", size,
+              " and ", stride);
+  for (const int64_t s : stride)
+    TENON_CHECK(s >= 0, ShapeError, "empty_strided: stride: entries must not be negative, got ", stride);
   return make_tensor(size, or_default(dtype), or_cpu(device), stride);
 }
 Tensor zeros(Call&, IntArrayRef size, OptionalDtype dtype, OptionalDevice device) {
@@ -89,26 +92,30 @@ Tensor scalar_tensor(Call&, const Scalar& s, OptionalDtype dtype, OptionalDevice
   return filled("scalar_tensor", {}, s, dtype.value_or(kind_of(s)), or_cpu(device));
 }
 
-Tensor empty_like(Call&, const Tensor& self, OptionalDtype dtype, OptionalDevice device, std::optional<MemoryFormat> format) {
+Tensor empty_like(Call&, const Tensor& self, OptionalDtype dtype, OptionalDevice device,
+                  std::optional<MemoryFormat> format) {
   return make_tensor(self.sizes(), dtype.value_or(self.dtype()), resolve(device.value_or(self.device())),
                      detail::format_strides(self, format.value_or(MemoryFormat::preserve), "empty_like"));
 }
 Tensor full_like(Call&, const Tensor& self, const Scalar& value, OptionalDtype dtype, OptionalDevice device,
                  std::optional<MemoryFormat> format) {
   return filled("full_like", self.sizes(), value, dtype.value_or(self.dtype()), resolve(device.value_or(self.device())),
-                     detail::format_strides(self, format.value_or(MemoryFormat::preserve), "empty_like"));
+                detail::format_strides(self, format.value_or(MemoryFormat::preserve), "empty_like"));
 }
-Tensor zeros_like(Call& call, const Tensor& self, OptionalDtype dtype, OptionalDevice device, std::optional<MemoryFormat> format) {
+Tensor zeros_like(Call& call, const Tensor& self, OptionalDtype dtype, OptionalDevice device,
+                  std::optional<MemoryFormat> format) {
   return full_like(call, self, 0, dtype, device, format);
 }
-Tensor ones_like(Call& call, const Tensor& self, OptionalDtype dtype, OptionalDevice device, std::optional<MemoryFormat> format) {
+Tensor ones_like(Call& call, const Tensor& self, OptionalDtype dtype, OptionalDevice device,
+                 std::optional<MemoryFormat> format) {
   return full_like(call, self, 1, dtype, device, format);
 }
 Tensor new_empty(Call&, const Tensor& self, IntArrayRef size, OptionalDtype dtype, OptionalDevice device) {
   checked_numel(size, "new_empty");
   return make_tensor(size, dtype.value_or(self.dtype()), resolve(device.value_or(self.device())));
 }
-Tensor new_full(Call&, const Tensor& self, IntArrayRef size, const Scalar& value, OptionalDtype dtype, OptionalDevice device) {
+Tensor new_full(Call&, const Tensor& self, IntArrayRef size, const Scalar& value, OptionalDtype dtype,
+                OptionalDevice device) {
   return filled("new_full", size, value, dtype.value_or(self.dtype()), resolve(device.value_or(self.device())));
 }
 Tensor new_zeros(Call& call, const Tensor& self, IntArrayRef size, OptionalDtype dtype, OptionalDevice device) {
@@ -118,12 +125,14 @@ Tensor new_ones(Call& call, const Tensor& self, IntArrayRef size, OptionalDtype 
   return new_full(call, self, size, 1, dtype, device);
 }
 
-Tensor arange_step(Call& call, const Scalar& start, const Scalar& end, const Scalar& step, OptionalDtype dtype, OptionalDevice device) {
-  TENON_CHECK(!start.is_complex() && !end.is_complex() && !step.is_complex(), DtypeError, "arange: complex numbers have no order");
+Tensor arange_step(Call& call, const Scalar& start, const Scalar& end, const Scalar& step, OptionalDtype dtype,
+                   OptionalDevice device) {
+  TENON_CHECK(!start.is_complex() && !end.is_complex() && !step.is_complex(), DtypeError,
+              "arange: complex numbers have no order");
   const bool integral = !start.is_floating_point() && !end.is_floating_point() && !step.is_floating_point();
   const DType t = dtype.value_or(integral ? kInt64 : default_dtype());
-  TENON_CHECK(std::isfinite(start.real()) && std::isfinite(end.real()), ValueError, "arange: expected finite bounds, got ", start,
-              " and ", end);
+  TENON_CHECK(std::isfinite(start.real()) && std::isfinite(end.real()), ValueError,
+              "arange: expected finite bounds, got ", start, " and ", end);
   TENON_CHECK(step.real() != 0 && !std::isnan(step.real()), ValueError, "arange: step: must not be zero, got ", step);
   TENON_CHECK((end.real() - start.real()) * (step.real() > 0 ? 1 : -1) >= 0, ValueError, "arange: the step ", step,
               " does not lead from ", start, " to ", end);
@@ -153,7 +162,8 @@ Tensor arange_step(Call& call, const Scalar& start, const Scalar& end, const Sca
 Tensor arange(Call&, const Scalar& end, OptionalDtype dtype, OptionalDevice device) {
   return op::arange_step(end.is_floating_point() ? Scalar(0.0) : Scalar(0), end, 1, dtype, device);
 }
-Tensor linspace(Call& call, const Scalar& start, const Scalar& end, int64_t steps, OptionalDtype dtype, OptionalDevice device) {
+Tensor linspace(Call& call, const Scalar& start, const Scalar& end, int64_t steps, OptionalDtype dtype,
+                OptionalDevice device) {
   TENON_CHECK(steps >= 0, ValueError, "linspace: steps: must not be negative, got ", steps);
   const bool complex = start.is_complex() || end.is_complex();
   const DType t = dtype.value_or(complex ? complex_of(default_dtype()) : default_dtype());
@@ -172,7 +182,9 @@ Tensor eye_m(Call&, int64_t n, int64_t m, OptionalDtype dtype, OptionalDevice de
   dispatch::make_view(out, {std::min(n, m)}, {m + 1}, 0).fill_(1);
   return out;
 }
-Tensor eye(Call& call, int64_t n, OptionalDtype dtype, OptionalDevice device) { return eye_m(call, n, n, dtype, device); }
+Tensor eye(Call& call, int64_t n, OptionalDtype dtype, OptionalDevice device) {
+  return eye_m(call, n, n, dtype, device);
+}
 
 }  // namespace impl
 }  // namespace tenon

@@ -19,8 +19,8 @@ TENON_API Tensor with_options(Tensor t, const TensorOptions& options);
 
 /// `value` in every element; in place (`x.fill_(v)`) it writes self. value: a number or a 0-dim tensor, converted to
 /// self's dtype. The kernel is keyed on the element width: operand 1 of the plan is the number.
-TENON_OP(fill, "fill(Tensor self, Tensor|Scalar value) -> Tensor", kernel, kPlain, Tensor(const Tensor&, const Operand&),
-         void(const LoopPlan&))
+TENON_OP(fill, "fill(Tensor self, Tensor|Scalar value) -> Tensor", kernel, kPlain,
+         Tensor(const Tensor&, const Operand&), void(const LoopPlan&))
 /// Zeros; in place `x.zero_()`.
 TENON_OP(zero, "zero(Tensor self) -> Tensor", composite, kPlain, Tensor(const Tensor&), void())
 
@@ -31,56 +31,72 @@ inline Tensor empty(IntArrayRef size, const TensorOptions& o = {}) {
   return detail::with_options(op::empty(size, o.dtype(), o.device(), o.pinned_memory()), o);
 }
 /// The same with strides in elements.
-TENON_OP(empty_strided, "empty_strided(int[] size, int[] stride, *, dtype? dtype=None, device? device=None) -> Tensor", kernel,
-         kNoInplace | kNonDifferentiable, Tensor(IntArrayRef, IntArrayRef, OptionalDtype, OptionalDevice), void())
+TENON_OP(empty_strided, "empty_strided(int[] size, int[] stride, *, dtype? dtype=None, device? device=None) -> Tensor",
+         kernel, kNoInplace | kNonDifferentiable, Tensor(IntArrayRef, IntArrayRef, OptionalDtype, OptionalDevice),
+         void())
 inline Tensor empty_strided(IntArrayRef size, IntArrayRef stride, const TensorOptions& o = {}) {
   return detail::with_options(op::empty_strided(size, stride, o.dtype(), o.device()), o);
 }
 TENON_OP(zeros, "zeros(int[] size, *, dtype? dtype=None, device? device=None) -> Tensor", composite, kNoInplace,
          Tensor(IntArrayRef, OptionalDtype, OptionalDevice), void())
-inline Tensor zeros(IntArrayRef size, const TensorOptions& o = {}) { return detail::with_options(op::zeros(size, o.dtype(), o.device()), o); }
+inline Tensor zeros(IntArrayRef size, const TensorOptions& o = {}) {
+  return detail::with_options(op::zeros(size, o.dtype(), o.device()), o);
+}
 TENON_OP(ones, "ones(int[] size, *, dtype? dtype=None, device? device=None) -> Tensor", composite, kNoInplace,
          Tensor(IntArrayRef, OptionalDtype, OptionalDevice), void())
-inline Tensor ones(IntArrayRef size, const TensorOptions& o = {}) { return detail::with_options(op::ones(size, o.dtype(), o.device()), o); }
+inline Tensor ones(IntArrayRef size, const TensorOptions& o = {}) {
+  return detail::with_options(op::ones(size, o.dtype(), o.device()), o);
+}
 /// fill_value in every element; dtype defaults to the number's kind (bool, int64, default float, complex).
-TENON_OP(full, "full(int[] size, Scalar fill_value, *, dtype? dtype=None, device? device=None) -> Tensor", composite, kNoInplace,
-         Tensor(IntArrayRef, const Scalar&, OptionalDtype, OptionalDevice), void())
+TENON_OP(full, "full(int[] size, Scalar fill_value, *, dtype? dtype=None, device? device=None) -> Tensor", composite,
+         kNoInplace, Tensor(IntArrayRef, const Scalar&, OptionalDtype, OptionalDevice), void())
 inline Tensor full(IntArrayRef size, const Scalar& value, const TensorOptions& o = {}) {
   return detail::with_options(op::full(size, value, o.dtype(), o.device()), o);
 }
 /// A 0-dim tensor.
-TENON_OP(scalar_tensor, "scalar_tensor(Scalar s, *, dtype? dtype=None, device? device=None) -> Tensor", composite, kNoInplace,
-         Tensor(const Scalar&, OptionalDtype, OptionalDevice), void())
+TENON_OP(scalar_tensor, "scalar_tensor(Scalar s, *, dtype? dtype=None, device? device=None) -> Tensor", composite,
+         kNoInplace, Tensor(const Scalar&, OptionalDtype, OptionalDevice), void())
 inline Tensor scalar_tensor(const Scalar& s, const TensorOptions& o = {}) {
   return detail::with_options(op::scalar_tensor(s, o.dtype(), o.device()), o);
 }
 
-#define TENON_LIKE_OP(like, fresh)                                                                                          \
-  TENON_OP(like, #like "(Tensor self, *, dtype? dtype=None, device? device=None, memory_format? memory_format=None) -> Tensor", \
-           composite, kNoInplace, Tensor(const Tensor&, OptionalDtype, OptionalDevice, std::optional<MemoryFormat>), void()) \
-  inline Tensor like(const Tensor& self, const TensorOptions& o = {}) {                                                     \
-    return detail::with_options(op::like(self, o.dtype(), o.device(), o.memory_format()), o);                               \
-  }                                                                                                                         \
-  TENON_OP(fresh, #fresh "(Tensor self, int[] size, *, dtype? dtype=None, device? device=None) -> Tensor", composite,       \
+#define TENON_LIKE_OP(like, fresh)                                                                                    \
+  TENON_OP(like,                                                                                                      \
+           #like                                                                                                      \
+           "(Tensor self, *, dtype? dtype=None, device? device=None, memory_format? memory_format=None) -> Tensor",   \
+           composite, kNoInplace, Tensor(const Tensor&, OptionalDtype, OptionalDevice, std::optional<MemoryFormat>),  \
+           void())                                                                                                    \
+  inline Tensor like(const Tensor& self, const TensorOptions& o = {}) {                                               \
+    return detail::with_options(op::like(self, o.dtype(), o.device(), o.memory_format()), o);                         \
+  }                                                                                                                   \
+  TENON_OP(fresh, #fresh "(Tensor self, int[] size, *, dtype? dtype=None, device? device=None) -> Tensor", composite, \
            kNoInplace, Tensor(const Tensor&, IntArrayRef, OptionalDtype, OptionalDevice), void())
 // *_like: self's sizes; new_*: the given sizes. Both take dtype and device from self unless they are given.
 TENON_LIKE_OP(empty_like, new_empty)
 TENON_LIKE_OP(zeros_like, new_zeros)
 TENON_LIKE_OP(ones_like, new_ones)
 #undef TENON_LIKE_OP
-TENON_OP(full_like, "full_like(Tensor self, Scalar fill_value, *, dtype? dtype=None, device? device=None, memory_format? memory_format=None) -> Tensor",
-         composite, kNoInplace, Tensor(const Tensor&, const Scalar&, OptionalDtype, OptionalDevice, std::optional<MemoryFormat>), void())
+TENON_OP(full_like,
+         "full_like(Tensor self, Scalar fill_value, *, dtype? dtype=None, device? device=None, memory_format? "
+         "memory_format=None) -> Tensor",
+         composite, kNoInplace,
+         Tensor(const Tensor&, const Scalar&, OptionalDtype, OptionalDevice, std::optional<MemoryFormat>), void())
 inline Tensor full_like(const Tensor& self, const Scalar& value, const TensorOptions& o = {}) {
   return detail::with_options(op::full_like(self, value, o.dtype(), o.device(), o.memory_format()), o);
 }
-TENON_OP(new_full, "new_full(Tensor self, int[] size, Scalar fill_value, *, dtype? dtype=None, device? device=None) -> Tensor", composite,
-         kNoInplace, Tensor(const Tensor&, IntArrayRef, const Scalar&, OptionalDtype, OptionalDevice), void())
+TENON_OP(new_full,
+         "new_full(Tensor self, int[] size, Scalar fill_value, *, dtype? dtype=None, device? device=None) -> Tensor",
+         composite, kNoInplace, Tensor(const Tensor&, IntArrayRef, const Scalar&, OptionalDtype, OptionalDevice),
+         void())
 
 /// start, start + step, ... below end (above for negative steps): ceil((end - start) / step) values, computed as
 /// start + i * step. dtype defaults to int64 when all numbers are integers. The kernel fills a contiguous tensor.
-TENON_OP(arange_step, "arange.start_step(Scalar start, Scalar end, Scalar step=1, *, dtype? dtype=None, device? device=None) -> Tensor",
-         kernel, kNoInplace | kNonDifferentiable, Tensor(const Scalar&, const Scalar&, const Scalar&, OptionalDtype, OptionalDevice),
-         void(const Tensor& out, const Scalar& start, const Scalar& step))
+TENON_OP(
+    arange_step,
+    "arange.start_step(Scalar start, Scalar end, Scalar step=1, *, dtype? dtype=None, device? device=None) -> Tensor",
+    kernel, kNoInplace | kNonDifferentiable,
+    Tensor(const Scalar&, const Scalar&, const Scalar&, OptionalDtype, OptionalDevice),
+    void(const Tensor& out, const Scalar& start, const Scalar& step))
 TENON_OP(arange, "arange(Scalar end, *, dtype? dtype=None, device? device=None) -> Tensor", composite, kNoInplace,
          Tensor(const Scalar&, OptionalDtype, OptionalDevice), void())
 inline Tensor arange(const Scalar& start, const Scalar& end, const Scalar& step = 1, const TensorOptions& o = {}) {
@@ -90,8 +106,9 @@ inline Tensor arange(const Scalar& end, const TensorOptions& o = {}) {
   return detail::with_options(op::arange(end, o.dtype(), o.device()), o);
 }
 /// `steps` values from start to end, both included; symmetric: the second half is computed back from end.
-TENON_OP(linspace, "linspace(Scalar start, Scalar end, int steps, *, dtype? dtype=None, device? device=None) -> Tensor", kernel,
-         kNoInplace | kNonDifferentiable, Tensor(const Scalar&, const Scalar&, int64_t, OptionalDtype, OptionalDevice),
+TENON_OP(linspace, "linspace(Scalar start, Scalar end, int steps, *, dtype? dtype=None, device? device=None) -> Tensor",
+         kernel, kNoInplace | kNonDifferentiable,
+         Tensor(const Scalar&, const Scalar&, int64_t, OptionalDtype, OptionalDevice),
          void(const Tensor& out, const Scalar& start, const Scalar& end))
 inline Tensor linspace(const Scalar& start, const Scalar& end, int64_t steps, const TensorOptions& o = {}) {
   return detail::with_options(op::linspace(start, end, steps, o.dtype(), o.device()), o);
@@ -101,7 +118,11 @@ TENON_OP(eye, "eye(int n, *, dtype? dtype=None, device? device=None) -> Tensor",
          Tensor(int64_t, OptionalDtype, OptionalDevice), void())
 TENON_OP(eye_m, "eye.m(int n, int m, *, dtype? dtype=None, device? device=None) -> Tensor", composite, kNoInplace,
          Tensor(int64_t, int64_t, OptionalDtype, OptionalDevice), void())
-inline Tensor eye(int64_t n, const TensorOptions& o = {}) { return detail::with_options(op::eye(n, o.dtype(), o.device()), o); }
-inline Tensor eye(int64_t n, int64_t m, const TensorOptions& o = {}) { return detail::with_options(op::eye_m(n, m, o.dtype(), o.device()), o); }
+inline Tensor eye(int64_t n, const TensorOptions& o = {}) {
+  return detail::with_options(op::eye(n, o.dtype(), o.device()), o);
+}
+inline Tensor eye(int64_t n, int64_t m, const TensorOptions& o = {}) {
+  return detail::with_options(op::eye_m(n, m, o.dtype(), o.device()), o);
+}
 
 }  // namespace tenon

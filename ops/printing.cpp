@@ -58,7 +58,9 @@ struct Printer {
       if (e.dtype() == kFloat64) look(*e.data_ptr<double>());
       if (e.is_complex()) look(e.data_ptr<complex<double>>()->re), look(e.data_ptr<complex<double>>()->im);
     });
-    scientific = integral_floats ? largest >= 1e8 : largest >= 1e5 || (smallest < 1e-4 && smallest < INFINITY) || largest > 1000 * smallest * 1e3;
+    scientific = integral_floats
+                     ? largest >= 1e8
+                     : largest >= 1e5 || (smallest < 1e-4 && smallest < INFINITY) || largest > 1000 * smallest * 1e3;
     each(host, [&](const Tensor& e) { width = std::max(width, element(e).size()); });
   }
   void write(const Tensor& t, std::string& out, std::size_t indent) const {
@@ -72,8 +74,10 @@ struct Printer {
     for (int64_t i = 0; i < n; ++i) {
       if (i > 0) {
         out += ',';
-        if (t.dim() == 1) out += ' ';
-        else out.append(static_cast<std::size_t>(t.dim() - 1), '\n').append(indent + 1, ' ');
+        if (t.dim() == 1)
+          out += ' ';
+        else
+          out.append(static_cast<std::size_t>(t.dim() - 1), '\n').append(indent + 1, ' ');
       }
       if (summarise && n > 2 * kEdge && i == kEdge) {
         out += "...";
@@ -97,7 +101,10 @@ std::string Tensor::str() const {
   } else {
     Printer printer;
     printer.summarise = numel() > kThreshold;
-    const DType shown = dtype() == kBool ? kBool : is_integral(dtype()) ? kInt64 : is_complex() ? kComplex128 : kFloat64;
+    const DType shown = dtype() == kBool       ? kBool
+                        : is_integral(dtype()) ? kInt64
+                        : is_complex()         ? kComplex128
+                                               : kFloat64;
     printer.host = to(Device(kCPU)).to(shown);
     printer.measure();
     printer.write(printer.host, out, 7);

@@ -22,8 +22,8 @@ std::tuple<Tensor, Tensor> extreme_dim(Call& call, const Tensor& self, int64_t d
 }
 
 Tensor position(Call& call, const Tensor& self, std::optional<int64_t> dim, bool keepdim) {
-  TENON_CHECK(!self.is_complex() && self.dtype() != kBool, DtypeError, call.name(), ": self: expected a real number dtype, got ",
-              self.dtype());
+  TENON_CHECK(!self.is_complex() && self.dtype() != kBool, DtypeError, call.name(),
+              ": self: expected a real number dtype, got ", self.dtype());
   Reduction r(call, self, dim, keepdim);
   r.require_elements();
   return r.keep_order().run<ReduceKernel>(kInt64);
@@ -57,11 +57,14 @@ Tensor mean(Call& call, const Tensor& self, OptionalDims dim, bool keepdim, std:
 
 Tensor var(Call& call, const Tensor& self, OptionalDims dim, const std::optional<Scalar>& correction, bool keepdim) {
   const DType t = self.dtype();
-  TENON_CHECK(is_floating_point(t) || is_complex(t), DtypeError, call.name(), ": self: expected a floating or complex dtype, got ", t);
+  TENON_CHECK(is_floating_point(t) || is_complex(t), DtypeError, call.name(),
+              ": self: expected a floating or complex dtype, got ", t);
   const double c = correction ? correction->real() : 1.0;
   return Reduction(call, self, dim, keepdim).run<void(const ReducePlan&, const double&)>(real_of(t), c);
 }
-Tensor var_unbiased(Call&, const Tensor& self, bool unbiased) { return op::var(self, {}, Scalar(unbiased ? 1 : 0), false); }
+Tensor var_unbiased(Call&, const Tensor& self, bool unbiased) {
+  return op::var(self, {}, Scalar(unbiased ? 1 : 0), false);
+}
 Tensor var_dim(Call&, const Tensor& self, OptionalDims dim, bool unbiased, bool keepdim) {
   return op::var(self, dim, Scalar(unbiased ? 1 : 0), keepdim);
 }
@@ -85,8 +88,12 @@ std::tuple<Tensor, Tensor> min_dim(Call& call, const Tensor& self, int64_t dim, 
 }
 Tensor max_other(Call&, const Tensor& self, const Tensor& other) { return self.maximum(other); }
 Tensor min_other(Call&, const Tensor& self, const Tensor& other) { return self.minimum(other); }
-Tensor argmax(Call& call, const Tensor& self, std::optional<int64_t> dim, bool keepdim) { return position(call, self, dim, keepdim); }
-Tensor argmin(Call& call, const Tensor& self, std::optional<int64_t> dim, bool keepdim) { return position(call, self, dim, keepdim); }
+Tensor argmax(Call& call, const Tensor& self, std::optional<int64_t> dim, bool keepdim) {
+  return position(call, self, dim, keepdim);
+}
+Tensor argmin(Call& call, const Tensor& self, std::optional<int64_t> dim, bool keepdim) {
+  return position(call, self, dim, keepdim);
+}
 
 Tensor all(Call& call, const Tensor& self, OptionalDims dim, bool keepdim) { return truth(call, self, dim, keepdim); }
 Tensor any(Call& call, const Tensor& self, OptionalDims dim, bool keepdim) { return truth(call, self, dim, keepdim); }
@@ -98,8 +105,10 @@ Tensor sum_to_size(Call&, const Tensor& self, IntArrayRef size) {
   DimVector dims;
   for (std::size_t d = 0; fits && d < static_cast<std::size_t>(self.dim()); ++d) {
     const int64_t own = self.sizes()[d];
-    if (d < extra || (size[d - extra] == 1 && own != 1)) dims.push_back(static_cast<int64_t>(d));
-    else fits = size[d - extra] == own;
+    if (d < extra || (size[d - extra] == 1 && own != 1))
+      dims.push_back(static_cast<int64_t>(d));
+    else
+      fits = size[d - extra] == own;
   }
   TENON_CHECK(fits, ShapeError, "sum_to_size: size: ", size, " does not broadcast to ", self.sizes());
   if (dims.empty()) return self;

@@ -26,11 +26,15 @@ Tensor Tensor::to(DType t, bool non_blocking, bool copy) const {
   return op::to(*this, t, {}, non_blocking, copy, {});
 }
 Tensor Tensor::to(Device d, bool non_blocking, bool copy) const { return op::to(*this, {}, d, non_blocking, copy, {}); }
-Tensor Tensor::to(Device d, DType t, bool non_blocking, bool copy) const { return op::to(*this, t, d, non_blocking, copy, {}); }
+Tensor Tensor::to(Device d, DType t, bool non_blocking, bool copy) const {
+  return op::to(*this, t, d, non_blocking, copy, {});
+}
 Tensor Tensor::to(const TensorOptions& o, bool non_blocking, bool copy) const {
   return op::to(*this, o.dtype(), o.device(), non_blocking, copy, o.memory_format());
 }
-Tensor Tensor::contiguous(MemoryFormat format) const { return is_contiguous(format) ? *this : op::contiguous(*this, format); }
+Tensor Tensor::contiguous(MemoryFormat format) const {
+  return is_contiguous(format) ? *this : op::contiguous(*this, format);
+}
 Tensor Tensor::clone(MemoryFormat format) const { return op::clone(*this, format); }
 Tensor Tensor::pin_memory() const {
   TENON_CHECK(is_cpu(), DeviceError, "pin_memory: self: expected a CPU tensor, got one on ", device());
@@ -61,7 +65,9 @@ Tensor Tensor::select(int64_t dim, int64_t index) const { return op::select(*thi
 Tensor Tensor::slice(int64_t dim, std::optional<int64_t> start, std::optional<int64_t> end, int64_t step) const {
   return op::slice(*this, dim, start, end, step);
 }
-Tensor Tensor::narrow(int64_t dim, int64_t start, int64_t length) const { return op::narrow(*this, dim, start, length); }
+Tensor Tensor::narrow(int64_t dim, int64_t start, int64_t length) const {
+  return op::narrow(*this, dim, start, length);
+}
 Tensor Tensor::flatten(int64_t start_dim, int64_t end_dim) const { return op::flatten(*this, start_dim, end_dim); }
 std::vector<Tensor> Tensor::split(int64_t size, int64_t dim) const { return op::split(*this, size, dim); }
 std::vector<Tensor> Tensor::unbind(int64_t dim) const { return op::unbind(*this, dim); }
@@ -70,11 +76,11 @@ Tensor Tensor::as_strided(IntArrayRef sizes, IntArrayRef strides, std::optional<
 }
 Tensor Tensor::detach() const { return op::detach(*this); }
 
-#define TENON_UNARY(name)                             \
+#define TENON_UNARY(name)                                 \
   Tensor Tensor::name() const { return op::name(*this); } \
-  Tensor& Tensor::name##_() {                         \
-    op::name.inplace(*this, *this);                   \
-    return *this;                                     \
+  Tensor& Tensor::name##_() {                             \
+    op::name.inplace(*this, *this);                       \
+    return *this;                                         \
   }
 TENON_UNARY(neg)
 TENON_UNARY(abs)
@@ -85,7 +91,9 @@ TENON_UNARY(tanh)
 TENON_UNARY(sigmoid)
 TENON_UNARY(relu)
 #undef TENON_UNARY
-Tensor Tensor::clamp(const std::optional<Scalar>& min, const std::optional<Scalar>& max) const { return op::clamp(*this, min, max); }
+Tensor Tensor::clamp(const std::optional<Scalar>& min, const std::optional<Scalar>& max) const {
+  return op::clamp(*this, min, max);
+}
 Tensor& Tensor::clamp_(const std::optional<Scalar>& min, const std::optional<Scalar>& max) {
   op::clamp.inplace(*this, *this, min, max);
   return *this;
@@ -132,13 +140,21 @@ Tensor Tensor::ge(const Operand& other) const { return op::ge(*this, other); }
 Tensor Tensor::logical_and(const Tensor& other) const { return op::logical_and(*this, other); }
 Tensor Tensor::logical_or(const Tensor& other) const { return op::logical_or(*this, other); }
 Tensor Tensor::where(const Tensor& condition, const Operand& other) const { return op::where(condition, *this, other); }
-Tensor Tensor::masked_fill(const Tensor& mask, const Operand& value) const { return op::masked_fill(*this, mask, value); }
+Tensor Tensor::masked_fill(const Tensor& mask, const Operand& value) const {
+  return op::masked_fill(*this, mask, value);
+}
 
 Tensor Tensor::sum(std::optional<DType> dtype) const { return op::sum(*this, {}, false, dtype); }
-Tensor Tensor::sum(IntArrayRef dims, bool keepdim, std::optional<DType> dtype) const { return op::sum(*this, dims, keepdim, dtype); }
+Tensor Tensor::sum(IntArrayRef dims, bool keepdim, std::optional<DType> dtype) const {
+  return op::sum(*this, dims, keepdim, dtype);
+}
 Tensor Tensor::mean(std::optional<DType> dtype) const { return op::mean(*this, {}, false, dtype); }
-Tensor Tensor::mean(IntArrayRef dims, bool keepdim, std::optional<DType> dtype) const { return op::mean(*this, dims, keepdim, dtype); }
-Tensor Tensor::var(IntArrayRef dims, const Scalar& correction, bool keepdim) const { return op::var(*this, dims, correction, keepdim); }
+Tensor Tensor::mean(IntArrayRef dims, bool keepdim, std::optional<DType> dtype) const {
+  return op::mean(*this, dims, keepdim, dtype);
+}
+Tensor Tensor::var(IntArrayRef dims, const Scalar& correction, bool keepdim) const {
+  return op::var(*this, dims, correction, keepdim);
+}
 Tensor Tensor::amax(IntArrayRef dims, bool keepdim) const { return op::amax(*this, dims, keepdim); }
 Tensor Tensor::amin(IntArrayRef dims, bool keepdim) const { return op::amin(*this, dims, keepdim); }
 Tensor Tensor::max() const { return op::max(*this); }

@@ -12,7 +12,8 @@ bool is_tanh_form(const Call& call, std::string_view approximate) {
 }
 
 void check_floating(const Call& call, const Tensor& self) {
-  TENON_CHECK(self.is_floating_point(), DtypeError, call.name(), ": self: expected a floating dtype, got ", self.dtype());
+  TENON_CHECK(self.is_floating_point(), DtypeError, call.name(), ": self: expected a floating dtype, got ",
+              self.dtype());
 }
 
 }  // namespace
@@ -46,7 +47,8 @@ Tensor conj(Call& call, const Tensor& self) {
 
 Tensor gelu(Call& call, const Tensor& self, std::string_view approximate) {
   check_floating(call, self);
-  return dispatch::Pointwise(call, self).run<void(const LoopPlan&, const bool&)>(self.dtype(), is_tanh_form(call, approximate));
+  return dispatch::Pointwise(call, self)
+      .run<void(const LoopPlan&, const bool&)>(self.dtype(), is_tanh_form(call, approximate));
 }
 
 Tensor gelu_backward(Call& call, const Tensor& grad_output, const Tensor& self, std::string_view approximate) {

@@ -9,9 +9,9 @@
 
 namespace tenon {
 
-#define TENON_UNARY_OP(name, implementation, flags)                                                    \
-  TENON_OP_WITH(name, #name "(Tensor self) -> Tensor", kernel, flags, &dispatch::implementation,       \
-                Tensor(const Tensor&), void(const LoopPlan&))                                          \
+#define TENON_UNARY_OP(name, implementation, flags)                                              \
+  TENON_OP_WITH(name, #name "(Tensor self) -> Tensor", kernel, flags, &dispatch::implementation, \
+                Tensor(const Tensor&), void(const LoopPlan&))                                    \
   inline Tensor name(const Tensor& self) { return op::name(self); }
 
 // --- same dtype ----------------------------------------------------------------------------------------------
@@ -56,7 +56,8 @@ TENON_OP(gelu, "gelu(Tensor self, *, str approximate='none') -> Tensor", kernel,
 inline Tensor gelu(const Tensor& self, std::string_view approximate = "none") { return op::gelu(self, approximate); }
 /// grad * d gelu(self) / d self.
 TENON_OP(gelu_backward, "gelu_backward(Tensor grad_output, Tensor self, *, str approximate='none') -> Tensor", kernel,
-         kNoInplace, Tensor(const Tensor&, const Tensor&, std::string_view), void(const LoopPlan&, const bool& tanh_form))
+         kNoInplace, Tensor(const Tensor&, const Tensor&, std::string_view),
+         void(const LoopPlan&, const bool& tanh_form))
 
 // --- tests ---------------------------------------------------------------------------------------------------
 TENON_UNARY_OP(isnan, unary_bool, kNonDifferentiable | kNoInplace)

@@ -27,12 +27,13 @@ DimVector infer_size(const Tensor& self, IntArrayRef wanted, std::string_view wh
       unknown = static_cast<int>(i);
     } else {
       TENON_CHECK(wanted[i] >= 0, ShapeError, who, ": size: entries must not be negative, got ", wanted);
-      TENON_CHECK(!__builtin_mul_overflow(known, wanted[i], &known), ShapeError, who, ": size: too many elements in ", wanted);
+      TENON_CHECK(!__builtin_mul_overflow(known, wanted[i], &known), ShapeError, who, ": size: too many elements in ",
+                  wanted);
     }
   }
   if (unknown >= 0) {
-    TENON_CHECK(known != 0 && self.numel() % known == 0, ShapeError, who, ": size: cannot fill -1 of ", wanted, " with ",
-                self.numel(), " elements");
+    TENON_CHECK(known != 0 && self.numel() % known == 0, ShapeError, who, ": size: cannot fill -1 of ", wanted,
+                " with ", self.numel(), " elements");
     sizes[at(unknown)] = self.numel() / known;
     known *= sizes[at(unknown)];
   }
@@ -95,8 +96,8 @@ namespace impl {
 Tensor view(Call&, const Tensor& self, IntArrayRef size) {
   const DimVector sizes = infer_size(self, size, "view");
   DimVector strides;
-  TENON_CHECK(view_strides(self, sizes, strides), ShapeError, "view: size: ", size, " is not a view of sizes ", self.sizes(),
-              " with strides ", self.strides(), "; use reshape");
+  TENON_CHECK(view_strides(self, sizes, strides), ShapeError, "view: size: ", size, " is not a view of sizes ",
+              self.sizes(), " with strides ", self.strides(), "; use reshape");
   return with_dims(self, sizes, strides);
 }
 
@@ -110,7 +111,8 @@ Tensor view_as(Call&, const Tensor& self, const Tensor& other) { return op::view
 Tensor reshape_as(Call&, const Tensor& self, const Tensor& other) { return op::reshape(self, other.sizes()); }
 
 Tensor permute(Call&, const Tensor& self, IntArrayRef dims) {
-  TENON_CHECK(dims.size() == at(self.dim()), ShapeError, "permute: dims: expected ", self.dim(), " dimensions, got ", dims);
+  TENON_CHECK(dims.size() == at(self.dim()), ShapeError, "permute: dims: expected ", self.dim(), " dimensions, got ",
+              dims);
   DimVector sizes(dims.size()), strides(dims.size());
   uint32_t seen = 0;
   for (std::size_t i = 0; i < dims.size(); ++i) {
@@ -146,7 +148,8 @@ Tensor expand(Call&, const Tensor& self, IntArrayRef size, bool) {
     const bool fresh = i < size.size() - rank;
     const std::size_t own = i - (size.size() - rank);
     const int64_t have = fresh ? 1 : self.sizes()[own];
-    TENON_CHECK(size[i] != -1 || !fresh, ShapeError, "expand: size: -1 is not allowed for a new leading dimension, got ", size);
+    TENON_CHECK(size[i] != -1 || !fresh, ShapeError,
+                "expand: size: -1 is not allowed for a new leading dimension, got ", size);
     TENON_CHECK(size[i] >= -1, ShapeError, "expand: size: entries must not be negative, got ", size);
     const int64_t want = size[i] == -1 ? have : size[i];
     TENON_CHECK(want == have || have == 1, ShapeError, "expand: size: ", size, " does not fit sizes ", self.sizes(),
@@ -202,7 +205,8 @@ Tensor select(Call&, const Tensor& self, int64_t dim, int64_t index) {
   return make_view(self, sizes, strides, offset);
 }
 
-Tensor slice(Call&, const Tensor& self, int64_t dim, std::optional<int64_t> start, std::optional<int64_t> end, int64_t step) {
+Tensor slice(Call&, const Tensor& self, int64_t dim, std::optional<int64_t> start, std::optional<int64_t> end,
+             int64_t step) {
   TENON_CHECK(self.dim() > 0, IndexError, "slice: self: a 0-dim tensor has no dimension to slice");
   TENON_CHECK(step > 0, ValueError, "slice: step: expected a positive number, got ", step);
   const int64_t d = wrap_dim(dim, self.dim(), "slice");
@@ -222,10 +226,11 @@ Tensor narrow(Call&, const Tensor& self, int64_t dim, int64_t start, int64_t len
   const int64_t d = wrap_dim(dim, self.dim(), "narrow");
   const int64_t size = self.sizes()[at(d)];
   TENON_CHECK(length >= 0, ValueError, "narrow: length: must not be negative, got ", length);
-  TENON_CHECK(start >= -size && start <= size, IndexError, "narrow: start: expected a value in [", -size, ", ", size, "], got ", start);
+  TENON_CHECK(start >= -size && start <= size, IndexError, "narrow: start: expected a value in [", -size, ", ", size,
+              "], got ", start);
   const int64_t from = start < 0 ? start + size : start;
-  TENON_CHECK(length <= size - from, IndexError, "narrow: start ", from, " + length ", length, " exceeds the size ", size,
-              " of dimension ", d);
+  TENON_CHECK(length <= size - from, IndexError, "narrow: start ", from, " + length ", length, " exceeds the size ",
+              size, " of dimension ", d);
   return op::slice(self, d, from, from + length, 1);
 }
 
@@ -248,8 +253,8 @@ TensorVector split(Call&, const Tensor& self, int64_t split_size, int64_t dim) {
   TENON_CHECK(self.dim() > 0, ShapeError, "split: self: expected at least one dimension");
   const int64_t d = wrap_dim(dim, self.dim(), "split");
   const int64_t size = self.sizes()[at(d)];
-  TENON_CHECK(split_size > 0 || (split_size == 0 && size == 0), ValueError, "split: split_size: expected a positive number, got ",
-              split_size);
+  TENON_CHECK(split_size > 0 || (split_size == 0 && size == 0), ValueError,
+              "split: split_size: expected a positive number, got ", split_size);
   std::vector<int64_t> lengths;
   for (int64_t start = 0; start < size; start += split_size) lengths.push_back(std::min(split_size, size - start));
   if (lengths.empty()) lengths.push_back(0);
@@ -264,8 +269,8 @@ TensorVector split_with_sizes(Call&, const Tensor& self, IntArrayRef split_sizes
     TENON_CHECK(s >= 0, ValueError, "split_with_sizes: split_sizes: entries must not be negative, got ", split_sizes);
     total += s;
   }
-  TENON_CHECK(total == self.sizes()[at(d)], ShapeError, "split_with_sizes: split_sizes: ", split_sizes, " add up to ", total,
-              ", expected ", self.sizes()[at(d)]);
+  TENON_CHECK(total == self.sizes()[at(d)], ShapeError, "split_with_sizes: split_sizes: ", split_sizes, " add up to ",
+              total, ", expected ", self.sizes()[at(d)]);
   return pieces(self, split_sizes, d);
 }
 TensorVector split_sizes(Call&, const Tensor& self, IntArrayRef split_size, int64_t dim) {
@@ -290,12 +295,15 @@ TensorVector unbind(Call&, const Tensor& self, int64_t dim) {
   strides.erase(at(d));
   TensorVector out;
   out.reserve(at(count));
-  for (int64_t i = 0; i < count; ++i) out.push_back(make_view(self, sizes, strides, self.storage_offset() + i * step, true));
+  for (int64_t i = 0; i < count; ++i)
+    out.push_back(make_view(self, sizes, strides, self.storage_offset() + i * step, true));
   return out;
 }
 
-Tensor as_strided(Call&, const Tensor& self, IntArrayRef size, IntArrayRef stride, std::optional<int64_t> storage_offset) {
-  TENON_CHECK(size.size() == stride.size(), ShapeError, "as_strided: expected as many strides as sizes, got ", size, " and ", stride);
+Tensor as_strided(Call&, const Tensor& self, IntArrayRef size, IntArrayRef stride,
+                  std::optional<int64_t> storage_offset) {
+  TENON_CHECK(size.size() == stride.size(), ShapeError, "as_strided: expected as many strides as sizes, got ", size,
+              " and ", stride);
   const int64_t offset = storage_offset.value_or(self.storage_offset());
   TENON_CHECK(offset >= 0, ValueError, "as_strided: storage_offset: must not be negative, got ", offset);
   const int64_t n = checked_numel(size, "as_strided");

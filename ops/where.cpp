@@ -32,16 +32,19 @@ Tensor masked_fill(Call&, const Tensor& self, const Tensor& mask, const Operand&
   if (value.is_tensor()) {
     TENON_CHECK(value.tensor().dim() == 0, ShapeError, "masked_fill: value: expected a number or a 0-dim tensor, got ",
                 value.tensor().dim(), " dimensions");
-    TENON_CHECK(can_cast(value.dtype(), t), DtypeError, "masked_fill: value: a ", value.dtype(), " does not fit the ", t,
-                " of self");
+    TENON_CHECK(can_cast(value.dtype(), t), DtypeError, "masked_fill: value: a ", value.dtype(), " does not fit the ",
+                t, " of self");
     return op::where(mask, value.tensor().to(t), self);
   }
   const Scalar& n = value.number();
-  TENON_CHECK(is_complex(t) || !n.is_complex(), DtypeError, "masked_fill: value: ", n, " does not fit the ", t, " of self");
-  TENON_CHECK(!is_integral(t, true) || !n.is_floating_point() || n.real() == static_cast<double>(n.integer()), DtypeError,
-              "masked_fill: value: ", n, " does not fit the ", t, " of self");
+  TENON_CHECK(is_complex(t) || !n.is_complex(), DtypeError, "masked_fill: value: ", n, " does not fit the ", t,
+              " of self");
+  TENON_CHECK(!is_integral(t, true) || !n.is_floating_point() || n.real() == static_cast<double>(n.integer()),
+              DtypeError, "masked_fill: value: ", n, " does not fit the ", t, " of self");
   // The number takes self's kind, so that promotion leaves self's dtype as it is.
-  const Scalar fitted = is_complex(t) || is_floating_point(t) ? n : t == kBool ? Scalar(n.to<bool>()) : Scalar(n.integer());
+  const Scalar fitted = is_complex(t) || is_floating_point(t) ? n
+                        : t == kBool                          ? Scalar(n.to<bool>())
+                                                              : Scalar(n.integer());
   return op::where(mask, fitted, self);
 }
 

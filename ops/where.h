@@ -12,11 +12,15 @@ namespace tenon {
 /// keyed on the element width: it only moves bytes.
 TENON_OP(where, "where.self(Tensor condition, Tensor|Scalar self, Tensor|Scalar other) -> Tensor", kernel, kNoInplace,
          Tensor(const Tensor&, const Operand&, const Operand&), void(const LoopPlan&))
-inline Tensor where(const Tensor& condition, const Operand& self, const Operand& other) { return op::where(condition, self, other); }
+inline Tensor where(const Tensor& condition, const Operand& self, const Operand& other) {
+  return op::where(condition, self, other);
+}
 /// self with `value` where mask holds; keeps self's dtype. value: a number or a 0-dim tensor. mask: bool.
 TENON_OP(masked_fill, "masked_fill(Tensor self, Tensor mask, Tensor|Scalar value) -> Tensor", composite, kPlain,
          Tensor(const Tensor&, const Tensor&, const Operand&), void())
-inline Tensor masked_fill(const Tensor& self, const Tensor& mask, const Operand& value) { return op::masked_fill(self, mask, value); }
+inline Tensor masked_fill(const Tensor& self, const Tensor& mask, const Operand& value) {
+  return op::masked_fill(self, mask, value);
+}
 
 /// max(self, min), NaN if either is NaN.
 TENON_OP(clamp_min, "clamp_min(Tensor self, Tensor|Scalar min) -> Tensor", kernel, kPlain,
@@ -36,6 +40,8 @@ inline Tensor clamp(const Tensor& self, const std::optional<Scalar>& min, const 
 /// clamp with tensors as bounds, which broadcast. Uses the kernels of clamp.
 TENON_OP(clamp_tensor, "clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor", kernel, kPlain,
          Tensor(const Tensor&, const Tensor&, const Tensor&), void(const LoopPlan&))
-inline Tensor clamp(const Tensor& self, const Tensor& min, const Tensor& max) { return op::clamp_tensor(self, min, max); }
+inline Tensor clamp(const Tensor& self, const Tensor& min, const Tensor& max) {
+  return op::clamp_tensor(self, min, max);
+}
 
 }  // namespace tenon

@@ -38,14 +38,17 @@ void Optimizer::zero_grad(bool set_to_none) {
   for (const Tensor& p : parameters_) {
     Tensor g = p.grad();
     if (!g.defined()) continue;
-    if (set_to_none) p.set_grad({});
-    else g.zero_();
+    if (set_to_none)
+      p.set_grad({});
+    else
+      g.zero_();
   }
 }
 
 SGD::SGD(std::vector<Tensor> parameters, const SGDOptions& options)
     : Optimizer(std::move(parameters), options.lr), options_(options), velocity_(this->parameters().size()) {
-  TENON_CHECK(options.momentum >= 0 && options.weight_decay >= 0, ValueError, "SGD: momentum and weight_decay must not be negative");
+  TENON_CHECK(options.momentum >= 0 && options.weight_decay >= 0, ValueError,
+              "SGD: momentum and weight_decay must not be negative");
   TENON_CHECK(!options.nesterov || (options.momentum > 0 && options.dampening == 0), ValueError,
               "SGD: nesterov needs a momentum and no dampening");
 }
@@ -54,18 +57,24 @@ void SGD::update(std::size_t i, Tensor& parameter, const Tensor& gradient) {
   Tensor g = options_.weight_decay == 0 ? gradient : gradient.add(parameter, options_.weight_decay);
   if (options_.momentum != 0) {
     Tensor& v = velocity_[i];
-    if (!v.defined()) v = g.clone();
-    else v.mul_(options_.momentum).add_(g, 1 - options_.dampening);
+    if (!v.defined())
+      v = g.clone();
+    else
+      v.mul_(options_.momentum).add_(g, 1 - options_.dampening);
     g = options_.nesterov ? g.add(v, options_.momentum) : v;
   }
   parameter.sub_(g, learning_rate());
 }
 
 AdamW::AdamW(std::vector<Tensor> parameters, const AdamWOptions& options)
-    : Optimizer(std::move(parameters), options.lr), options_(options), mean_(this->parameters().size()), square_(mean_.size()) {
+    : Optimizer(std::move(parameters), options.lr),
+      options_(options),
+      mean_(this->parameters().size()),
+      square_(mean_.size()) {
   TENON_CHECK(options.beta1 >= 0 && options.beta1 < 1 && options.beta2 >= 0 && options.beta2 < 1, ValueError,
               "AdamW: beta1 and beta2: expected values in [0, 1), got ", options.beta1, " and ", options.beta2);
-  TENON_CHECK(options.eps >= 0 && options.weight_decay >= 0, ValueError, "AdamW: eps and weight_decay must not be negative");
+  TENON_CHECK(options.eps >= 0 && options.weight_decay >= 0, ValueError,
+              "AdamW: eps and weight_decay must not be negative");
 }
 
 void AdamW::update(std::size_t i, Tensor& parameter, const Tensor& gradient) {

@@ -47,10 +47,13 @@ struct Net : torch::nn::Module {
 Step mlp(torch::Device d, bool adamw) {
   auto net = std::make_shared<Net>();
   net->to(d);
-  const Tensor x = rnd({128, 784}, d), y = torch::randint(10, {128}, torch::TensorOptions().device(d).dtype(torch::kLong));
+  const Tensor x = rnd({128, 784}, d),
+               y = torch::randint(10, {128}, torch::TensorOptions().device(d).dtype(torch::kLong));
   std::shared_ptr<torch::optim::Optimizer> optimizer;
-  if (adamw) optimizer = std::make_shared<torch::optim::AdamW>(net->parameters(), torch::optim::AdamWOptions(1e-4));
-  else optimizer = std::make_shared<torch::optim::SGD>(net->parameters(), torch::optim::SGDOptions(1e-4));
+  if (adamw)
+    optimizer = std::make_shared<torch::optim::AdamW>(net->parameters(), torch::optim::AdamWOptions(1e-4));
+  else
+    optimizer = std::make_shared<torch::optim::SGD>(net->parameters(), torch::optim::SGDOptions(1e-4));
   return [=] {
     const Tensor loss = torch::nn::functional::cross_entropy(net->forward(x), y);
     optimizer->zero_grad();
@@ -61,99 +64,222 @@ Step mlp(torch::Device d, bool adamw) {
 
 const std::map<std::string, Prepare>& table() {
   static const std::map<std::string, Prepare> rows = {
-      {"host empty", [](torch::Device d) { return keep([=] { return torch::empty({1}, d); }); }},
-      {"host add", [](torch::Device d) { return keep([a = torch::ones({1}, d), b = torch::ones({1}, d)] { return a + b; }); }},
-      {"host add number", [](torch::Device d) { return keep([a = torch::ones({1}, d)] { return a + 2.0; }); }},
-      {"host add inference", [](torch::Device d) {
-         return Step([a = torch::ones({1}, d), b = torch::ones({1}, d), kept = Tensor()]() mutable {
-           const torch::InferenceMode guard;
-           kept = a + b;
-         });
-       }},
-      {"host add in place", [](torch::Device d) { return Step([a = torch::zeros({1}, d), b = torch::ones({1}, d)]() mutable { a.add_(b); }); }},
-      {"host add with gradient", [](torch::Device d) {
-         return keep([a = torch::ones({1}, torch::TensorOptions(d).requires_grad(true)), b = torch::ones({1}, d)] { return a + b; });
-       }},
-      {"host view", [](torch::Device d) { return keep([a = torch::ones({2, 2}, d)] { return a.view({4}); }); }},
-      {"host select", [](torch::Device d) { return keep([a = torch::ones({2, 2}, d)] { return a.select(0, 1); }); }},
-      {"host sum", [](torch::Device d) { return keep([a = torch::ones({8}, d)] { return a.sum(); }); }},
-      {"host matmul 8x8", [](torch::Device d) { return keep([a = torch::ones({8, 8}, d), b = torch::ones({8, 8}, d)] { return a.matmul(b); }); }},
-      {"host mm sum backward", [](torch::Device d) {
-         return Step([w = torch::ones({8, 8}, torch::TensorOptions(d).requires_grad(true)), x = torch::ones({8, 8}, d)]() mutable {
-           x.mm(w).sum().backward();
-           w.mutable_grad() = Tensor();
-         });
-       }},
+    {"host empty", [](torch::Device d) { return keep([=] { return torch::empty({1}, d); }); }},
+    {"host add",
+     [](torch::Device d) { return keep([a = torch::ones({1}, d), b = torch::ones({1}, d)] { return a + b; }); }},
+    {"host add number", [](torch::Device d) { return keep([a = torch::ones({1}, d)] { return a + 2.0; }); }},
+    {"host add inference",
+     [](torch::Device d) {
+       return Step([a = torch::ones({1}, d), b = torch::ones({1}, d), kept = Tensor()]() mutable {
+         const torch::InferenceMode guard;
+         kept = a + b;
+       });
+     }},
+    {"host add in place",
+     [](torch::Device d) {
+       return Step([a = torch::zeros({1}, d), b = torch::ones({1}, d)]() mutable { a.add_(b); });
+     }},
+    {"host add with gradient",
+     [](torch::Device d) {
+       return keep([a = torch::ones({1}, torch::TensorOptions(d).requires_grad(true)), b = torch::ones({1}, d)] {
+         return a + b;
+       });
+     }},
+    {"host view",
+     [](torch::Device d) {
+       return keep([a = torch::ones({2, 2}, d)] { return a.view({4}); });
+     }},
+    {"host select",
+     [](torch::Device d) {
+       return keep([a = torch::ones({2, 2}, d)] { return a.select(0, 1); });
+     }},
+    {"host sum", [](torch::Device d) { return keep([a = torch::ones({8}, d)] { return a.sum(); }); }},
+    {"host matmul 8x8",
+     [](torch::Device d) {
+       return keep([a = torch::ones({8, 8}, d), b = torch::ones({8, 8}, d)] { return a.matmul(b); });
+     }},
+    {"host mm sum backward",
+     [](torch::Device d) {
+       return Step([w = torch::ones({8, 8}, torch::TensorOptions(d).requires_grad(true)),
+                    x = torch::ones({8, 8}, d)]() mutable {
+         x.mm(w).sum().backward();
+         w.mutable_grad() = Tensor();
+       });
+     }},
 #if defined(TENON_PEER_CUDA)
-      {"host current stream", [](torch::Device) {
-         return Step([] {
-           auto s = c10::cuda::getCurrentCUDAStream();
-           asm volatile("" : : "r"(s.stream()) : "memory");
-         });
-       }},
-      {"host stream from pool", [](torch::Device) {
-         return Step([] {
-           auto s = c10::cuda::getStreamFromPool();
-           asm volatile("" : : "r"(s.stream()) : "memory");
-         });
-       }},
+    {"host current stream",
+     [](torch::Device) {
+       return Step([] {
+         auto s = c10::cuda::getCurrentCUDAStream();
+         asm volatile("" : : "r"(s.stream()) : "memory");
+       });
+     }},
+    {"host stream from pool",
+     [](torch::Device) {
+       return Step([] {
+         auto s = c10::cuda::getStreamFromPool();
+         asm volatile("" : : "r"(s.stream()) : "memory");
+       });
+     }},
 #endif
-      {"host allocate and free", [](torch::Device d) -> Step {
+    {"host allocate and free",
+     [](torch::Device d) -> Step {
 #if defined(TENON_PEER_CUDA)
-         if (d.is_cuda()) return [] { c10::cuda::CUDACachingAllocator::raw_delete(c10::cuda::CUDACachingAllocator::raw_alloc(1 << 20)); };
+       if (d.is_cuda())
+         return
+             [] { c10::cuda::CUDACachingAllocator::raw_delete(c10::cuda::CUDACachingAllocator::raw_alloc(1 << 20)); };
 #endif
-         auto* allocator = c10::GetAllocator(d.type());
-         return [=] { auto p = allocator->allocate(1 << 20); };
-       }},
-      {"roof add", [](torch::Device d) {
-         const int64_t n = sizes(d).flat;
-         return Step([a = rnd({n}, d), b = rnd({n}, d), c = torch::empty({n}, d)]() mutable { torch::add_out(c, a, b); });
-       }},
-      {"add f32", [](torch::Device d) { const int64_t n = sizes(d).flat; return keep([a = rnd({n}, d), b = rnd({n}, d)] { return a + b; }); }},
-      {"add number f32", [](torch::Device d) { const int64_t n = sizes(d).flat; return keep([a = rnd({n}, d)] { return a + 2.0; }); }},
-      {"add bf16", [](torch::Device d) { const int64_t n = sizes(d).flat; return keep([a = rnd({n}, d, torch::kBFloat16), b = rnd({n}, d, torch::kBFloat16)] { return a + b; }); }},
-      {"gelu f32", [](torch::Device d) { const int64_t n = sizes(d).flat; return keep([a = rnd({n}, d)] { return torch::gelu(a); }); }},
-      {"cast f32 bf16", [](torch::Device d) { const int64_t n = sizes(d).flat; return keep([a = rnd({n}, d)] { return a.to(torch::kBFloat16); }); }},
-      {"copy f32", [](torch::Device d) { const int64_t n = sizes(d).flat; return keep([a = rnd({n}, d)] { return a.clone(); }); }},
-      {"where f32", [](torch::Device d) {
-         const int64_t n = sizes(d).flat;
-         return keep([a = rnd({n}, d), b = rnd({n}, d), c = rnd({n}, d).gt(0)] { return torch::where(c, a, b); });
-       }},
-      {"add row broadcast", [](torch::Device d) { const int64_t s = sizes(d).side; return keep([a = rnd({s, s}, d), b = rnd({s}, d)] { return a + b; }); }},
-      {"add column broadcast", [](torch::Device d) { const int64_t s = sizes(d).side; return keep([a = rnd({s, s}, d), b = rnd({s, 1}, d)] { return a + b; }); }},
-      {"add transposed", [](torch::Device d) { const int64_t s = sizes(d).side; return keep([a = rnd({s, s}, d), b = rnd({s, s}, d)] { return a + b.t(); }); }},
-      {"transpose copy", [](torch::Device d) { const int64_t s = sizes(d).side; return keep([a = rnd({s, s}, d)] { return a.t().contiguous(); }); }},
-      {"sum all", [](torch::Device d) { const int64_t s = sizes(d).side; return keep([a = rnd({s, s}, d)] { return a.sum(); }); }},
-      {"sum dim 0", [](torch::Device d) { const int64_t s = sizes(d).side; return keep([a = rnd({s, s}, d)] { return a.sum({0}); }); }},
-      {"sum dim 1", [](torch::Device d) { const int64_t s = sizes(d).side; return keep([a = rnd({s, s}, d)] { return a.sum({1}); }); }},
-      {"argmax rows", [](torch::Device d) { const int64_t s = sizes(d).side; return keep([a = rnd({s, s}, d)] { return a.argmax(1); }); }},
-      {"var rows", [](torch::Device d) { const int64_t s = sizes(d).side; return keep([a = rnd({s, s}, d)] { return a.var(1); }); }},
-      {"softmax f32 1024", [](torch::Device d) { const int64_t n = sizes(d).flat; return keep([a = rnd({n / 1024, 1024}, d)] { return a.softmax(-1); }); }},
-      {"softmax bf16 8192", [](torch::Device d) { const int64_t n = sizes(d).flat; return keep([a = rnd({n / 8192, 8192}, d, torch::kBFloat16)] { return a.softmax(-1); }); }},
-      {"layer_norm f32 4096", [](torch::Device d) {
-         const int64_t n = sizes(d).flat;
-         return keep([a = rnd({n / 4096, 4096}, d), w = rnd({4096}, d), b = rnd({4096}, d)] { return torch::layer_norm(a, {4096}, w, b); });
-       }},
-      {"layer_norm bf16 4096", [](torch::Device d) {
-         const int64_t n = sizes(d).flat;
-         return keep([a = rnd({n / 4096, 4096}, d, torch::kBFloat16), w = rnd({4096}, d, torch::kBFloat16), b = rnd({4096}, d, torch::kBFloat16)] {
-           return torch::layer_norm(a, {4096}, w, b);
-         });
-       }},
-      {"index_select rows", [](torch::Device d) {
-         const int64_t n = sizes(d).flat;
-         return keep([a = rnd({n / 1024, 1024}, d), i = torch::randint(n / 1024, {n / 1024}, torch::TensorOptions(d).dtype(torch::kLong))] {
-           return a.index_select(0, i);
-         });
-       }},
-      {"cat", [](torch::Device d) { const int64_t n = sizes(d).flat; return keep([a = rnd({n / 2}, d), b = rnd({n / 2}, d)] { return torch::cat({a, b}); }); }},
-      {"randn", [](torch::Device d) { const int64_t n = sizes(d).flat; return keep([=] { return torch::randn({n}, d); }); }},
-      {"matmul f32", [](torch::Device d) { const int64_t n = sizes(d).matmul; return keep([a = rnd({n, n}, d), b = rnd({n, n}, d)] { return a.mm(b); }); }},
-      {"matmul f64", [](torch::Device d) { const int64_t n = sizes(d).matmul; return keep([a = rnd({n, n}, d, torch::kDouble), b = rnd({n, n}, d, torch::kDouble)] { return a.mm(b); }); }},
-      {"matmul bf16", [](torch::Device d) { const int64_t n = sizes(d).matmul; return keep([a = rnd({n, n}, d, torch::kBFloat16), b = rnd({n, n}, d, torch::kBFloat16)] { return a.mm(b); }); }},
-      {"matmul f16", [](torch::Device d) { const int64_t n = sizes(d).matmul; return keep([a = rnd({n, n}, d, torch::kHalf), b = rnd({n, n}, d, torch::kHalf)] { return a.mm(b); }); }},
-      {"mlp step sgd", [](torch::Device d) { return mlp(d, false); }},
-      {"mlp step adamw", [](torch::Device d) { return mlp(d, true); }},
+       auto* allocator = c10::GetAllocator(d.type());
+       return [=] { auto p = allocator->allocate(1 << 20); };
+     }},
+    {"roof add",
+     [](torch::Device d) {
+       const int64_t n = sizes(d).flat;
+       return Step([a = rnd({n}, d), b = rnd({n}, d), c = torch::empty({n}, d)]() mutable { torch::add_out(c, a, b); });
+     }},
+    {"add f32",
+     [](torch::Device d) {
+       const int64_t n = sizes(d).flat;
+       return keep([a = rnd({n}, d), b = rnd({n}, d)] { return a + b; });
+     }},
+    {"add number f32",
+     [](torch::Device d) {
+       const int64_t n = sizes(d).flat;
+       return keep([a = rnd({n}, d)] { return a + 2.0; });
+     }},
+    {"add bf16",
+     [](torch::Device d) {
+       const int64_t n = sizes(d).flat;
+       return keep([a = rnd({n}, d, torch::kBFloat16), b = rnd({n}, d, torch::kBFloat16)] { return a + b; });
+     }},
+    {"gelu f32",
+     [](torch::Device d) {
+       const int64_t n = sizes(d).flat;
+       return keep([a = rnd({n}, d)] { return torch::gelu(a); });
+     }},
+    {"cast f32 bf16",
+     [](torch::Device d) {
+       const int64_t n = sizes(d).flat;
+       return keep([a = rnd({n}, d)] { return a.to(torch::kBFloat16); });
+     }},
+    {"copy f32",
+     [](torch::Device d) {
+       const int64_t n = sizes(d).flat;
+       return keep([a = rnd({n}, d)] { return a.clone(); });
+     }},
+    {"where f32",
+     [](torch::Device d) {
+       const int64_t n = sizes(d).flat;
+       return keep([a = rnd({n}, d), b = rnd({n}, d), c = rnd({n}, d).gt(0)] { return torch::where(c, a, b); });
+     }},
+    {"add row broadcast",
+     [](torch::Device d) {
+       const int64_t s = sizes(d).side;
+       return keep([a = rnd({s, s}, d), b = rnd({s}, d)] { return a + b; });
+     }},
+    {"add column broadcast",
+     [](torch::Device d) {
+       const int64_t s = sizes(d).side;
+       return keep([a = rnd({s, s}, d), b = rnd({s, 1}, d)] { return a + b; });
+     }},
+    {"add transposed",
+     [](torch::Device d) {
+       const int64_t s = sizes(d).side;
+       return keep([a = rnd({s, s}, d), b = rnd({s, s}, d)] { return a + b.t(); });
+     }},
+    {"transpose copy",
+     [](torch::Device d) {
+       const int64_t s = sizes(d).side;
+       return keep([a = rnd({s, s}, d)] { return a.t().contiguous(); });
+     }},
+    {"sum all",
+     [](torch::Device d) {
+       const int64_t s = sizes(d).side;
+       return keep([a = rnd({s, s}, d)] { return a.sum(); });
+     }},
+    {"sum dim 0",
+     [](torch::Device d) {
+       const int64_t s = sizes(d).side;
+       return keep([a = rnd({s, s}, d)] { return a.sum({0}); });
+     }},
+    {"sum dim 1",
+     [](torch::Device d) {
+       const int64_t s = sizes(d).side;
+       return keep([a = rnd({s, s}, d)] { return a.sum({1}); });
+     }},
+    {"argmax rows",
+     [](torch::Device d) {
+       const int64_t s = sizes(d).side;
+       return keep([a = rnd({s, s}, d)] { return a.argmax(1); });
+     }},
+    {"var rows",
+     [](torch::Device d) {
+       const int64_t s = sizes(d).side;
+       return keep([a = rnd({s, s}, d)] { return a.var(1); });
+     }},
+    {"softmax f32 1024",
+     [](torch::Device d) {
+       const int64_t n = sizes(d).flat;
+       return keep([a = rnd({n / 1024, 1024}, d)] { return a.softmax(-1); });
+     }},
+    {"softmax bf16 8192",
+     [](torch::Device d) {
+       const int64_t n = sizes(d).flat;
+       return keep([a = rnd({n / 8192, 8192}, d, torch::kBFloat16)] { return a.softmax(-1); });
+     }},
+    {"layer_norm f32 4096",
+     [](torch::Device d) {
+       const int64_t n = sizes(d).flat;
+       return keep([a = rnd({n / 4096, 4096}, d), w = rnd({4096}, d), b = rnd({4096}, d)] {
+         return torch::layer_norm(a, {4096}, w, b);
+       });
+     }},
+    {"layer_norm bf16 4096",
+     [](torch::Device d) {
+       const int64_t n = sizes(d).flat;
+       return keep([a = rnd({n / 4096, 4096}, d, torch::kBFloat16), w = rnd({4096}, d, torch::kBFloat16),
+                    b = rnd({4096}, d, torch::kBFloat16)] { return torch::layer_norm(a, {4096}, w, b); });
+     }},
+    {"index_select rows",
+     [](torch::Device d) {
+       const int64_t n = sizes(d).flat;
+       return keep([a = rnd({n / 1024, 1024}, d),
+                    i = torch::randint(n / 1024, {n / 1024}, torch::TensorOptions(d).dtype(torch::kLong))] {
+         return a.index_select(0, i);
+       });
+     }},
+    {"cat",
+     [](torch::Device d) {
+       const int64_t n = sizes(d).flat;
+       return keep([a = rnd({n / 2}, d), b = rnd({n / 2}, d)] { return torch::cat({a, b}); });
+     }},
+    {"randn",
+     [](torch::Device d) {
+       const int64_t n = sizes(d).flat;
+       return keep([=] { return torch::randn({n}, d); });
+     }},
+    {"matmul f32",
+     [](torch::Device d) {
+       const int64_t n = sizes(d).matmul;
+       return keep([a = rnd({n, n}, d), b = rnd({n, n}, d)] { return a.mm(b); });
+     }},
+    {"matmul f64",
+     [](torch::Device d) {
+       const int64_t n = sizes(d).matmul;
+       return keep([a = rnd({n, n}, d, torch::kDouble), b = rnd({n, n}, d, torch::kDouble)] { return a.mm(b); });
+     }},
+    {"matmul bf16",
+     [](torch::Device d) {
+       const int64_t n = sizes(d).matmul;
+       return keep([a = rnd({n, n}, d, torch::kBFloat16), b = rnd({n, n}, d, torch::kBFloat16)] { return a.mm(b); });
+     }},
+    {"matmul f16",
+     [](torch::Device d) {
+       const int64_t n = sizes(d).matmul;
+       return keep([a = rnd({n, n}, d, torch::kHalf), b = rnd({n, n}, d, torch::kHalf)] { return a.mm(b); });
+     }},
+    {"mlp step sgd", [](torch::Device d) { return mlp(d, false); }},
+    {"mlp step adamw", [](torch::Device d) { return mlp(d, true); }},
   };
   return rows;
 }

@@ -49,7 +49,8 @@ double accuracy(Mlp& model, const Samples& set, int64_t batch) {
 }
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const example::Options& o, std::vector<Tensor> parameters) {
-  if (o.optimizer == "sgd") return std::make_unique<optim::SGD>(std::move(parameters), optim::SGDOptions{.lr = o.lr, .momentum = 0.9});
+  if (o.optimizer == "sgd")
+    return std::make_unique<optim::SGD>(std::move(parameters), optim::SGDOptions{.lr = o.lr, .momentum = 0.9});
   return std::make_unique<optim::AdamW>(std::move(parameters), optim::AdamWOptions{.lr = o.lr});
 }
 
@@ -63,8 +64,9 @@ int train(const example::Options& options) {
   model.to(device);
   const auto optimizer = make_optimizer(options, model.parameters());
   const int64_t count = training.labels.size(0), batches = (count + options.batch - 1) / options.batch;
-  std::cout << model.str() << "\n" << model.parameter_count() << " parameters on " << device.str() << ", " << count
-            << " images, batches of " << options.batch << "\n";
+  std::cout << model.str() << "\n"
+            << model.parameter_count() << " parameters on " << device.str() << ", " << count << " images, batches of "
+            << options.batch << "\n";
 
   std::vector<double> curve;
   double final_accuracy = 0;
@@ -75,7 +77,8 @@ int train(const example::Options& options) {
     Tensor running = zeros({}, TensorOptions(device));
     for (int64_t b = 0; b < batches; ++b) {
       const Tensor rows = order.slice(0, b * options.batch, (b + 1) * options.batch);
-      const Tensor loss = cross_entropy(model(training.images.index_select(0, rows)), training.labels.index_select(0, rows));
+      const Tensor loss =
+          cross_entropy(model(training.images.index_select(0, rows)), training.labels.index_select(0, rows));
       optimizer->zero_grad();
       loss.backward();
       optimizer->step();

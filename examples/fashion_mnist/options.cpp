@@ -44,18 +44,29 @@ Options parse_options(int argc, char** argv) {
     }
     TENON_CHECK(i + 1 < argc, ValueError, flag, ": a value is missing\n", kUsage);
     const char* value = argv[++i];
-    if (flag == "--device") o.device = value;
-    else if (flag == "--optimizer") o.optimizer = value;
-    else if (flag == "--data") o.data = value;
-    else if (flag == "--weights") o.weights = value;
-    else if (flag == "--curve") o.curve = value;
-    else if (flag == "--epochs") o.epochs = number<int64_t>(flag, value, 1);
-    else if (flag == "--batch") o.batch = number<int64_t>(flag, value, 1);
-    else if (flag == "--lr") o.lr = number<double>(flag, value, 0);
-    else if (flag == "--seed") o.seed = number<uint64_t>(flag, value, 0);
-    else TENON_CHECK(false, ValueError, "unknown option ", flag, "\n", kUsage);
+    if (flag == "--device")
+      o.device = value;
+    else if (flag == "--optimizer")
+      o.optimizer = value;
+    else if (flag == "--data")
+      o.data = value;
+    else if (flag == "--weights")
+      o.weights = value;
+    else if (flag == "--curve")
+      o.curve = value;
+    else if (flag == "--epochs")
+      o.epochs = number<int64_t>(flag, value, 1);
+    else if (flag == "--batch")
+      o.batch = number<int64_t>(flag, value, 1);
+    else if (flag == "--lr")
+      o.lr = number<double>(flag, value, 0);
+    else if (flag == "--seed")
+      o.seed = number<uint64_t>(flag, value, 0);
+    else
+      TENON_CHECK(false, ValueError, "unknown option ", flag, "\n", kUsage);
   }
-  TENON_CHECK(o.optimizer == "adamw" || o.optimizer == "sgd", ValueError, "--optimizer: expected adamw or sgd, got ", o.optimizer);
+  TENON_CHECK(o.optimizer == "adamw" || o.optimizer == "sgd", ValueError, "--optimizer: expected adamw or sgd, got ",
+              o.optimizer);
   return o;
 }
 

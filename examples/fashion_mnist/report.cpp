@@ -13,16 +13,21 @@
 namespace example {
 
 ProgressBar::ProgressBar(int64_t epoch, int64_t epochs, int64_t steps)
-    : epoch_(epoch), epochs_(epochs), steps_(steps), terminal_(isatty(STDOUT_FILENO) != 0), begin_(std::chrono::steady_clock::now()) {}
+    : epoch_(epoch),
+      epochs_(epochs),
+      steps_(steps),
+      terminal_(isatty(STDOUT_FILENO) != 0),
+      begin_(std::chrono::steady_clock::now()) {}
 
 std::string ProgressBar::line(int64_t step) const {
   constexpr int64_t kWidth = 24;
   const int64_t done = kWidth * step / steps_;
   char text[192];
-  std::snprintf(text, sizeof text, "epoch %2ld/%ld [%s%s] %3ld %%  loss %.4f  %8.0f images/s  %6.1f MiB", static_cast<long>(epoch_),
-                static_cast<long>(epochs_), std::string(static_cast<std::size_t>(done), '=').c_str(),
-                std::string(static_cast<std::size_t>(kWidth - done), ' ').c_str(), static_cast<long>(100 * step / steps_), loss_,
-                images_per_second_, memory_mib_);
+  std::snprintf(text, sizeof text, "epoch %2ld/%ld [%s%s] %3ld %%  loss %.4f  %8.0f images/s  %6.1f MiB",
+                static_cast<long>(epoch_), static_cast<long>(epochs_),
+                std::string(static_cast<std::size_t>(done), '=').c_str(),
+                std::string(static_cast<std::size_t>(kWidth - done), ' ').c_str(),
+                static_cast<long>(100 * step / steps_), loss_, images_per_second_, memory_mib_);
   return text;
 }
 
@@ -48,14 +53,17 @@ void write_loss_curve(const std::string& path, const std::vector<double>& losses
     if (std::isfinite(v)) top = std::max(top, v);
   top = std::max(0.1, std::ceil(top * 5) / 5);
   const auto x = [&](double epoch) { return kLeft + (kWidth - kLeft - kRight) * epoch / static_cast<double>(epochs); };
-  const auto y = [&](double loss) { return kHeight - kBottom - (kHeight - kTop - kBottom) * std::min(loss, top) / top; };
+  const auto y = [&](double loss) {
+    return kHeight - kBottom - (kHeight - kTop - kBottom) * std::min(loss, top) / top;
+  };
   std::ofstream out(path);
   char text[160];
   const auto put = [&](const char* format, auto... values) {
     std::snprintf(text, sizeof text, format, values...);
     out << text;
   };
-  put("<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 %.0f %.0f' font-family='sans-serif' font-size='12'>\n", kWidth, kHeight);
+  put("<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 %.0f %.0f' font-family='sans-serif' font-size='12'>\n",
+      kWidth, kHeight);
   out << "<rect width='100%' height='100%' fill='white'/>\n";
   put("<text x='%.0f' y='24' font-size='15'>Training loss, Fashion-MNIST</text>\n", kLeft);
   for (int i = 0; i <= 4; ++i) {
@@ -65,12 +73,15 @@ void write_loss_curve(const std::string& path, const std::vector<double>& losses
   }
   const int64_t every = std::max<int64_t>(1, epochs / 10);
   for (int64_t e = 0; e <= epochs; e += every)
-    put("<text x='%.1f' y='%.1f' text-anchor='middle'>%ld</text>\n", x(static_cast<double>(e)), kHeight - kBottom + 18, static_cast<long>(e));
+    put("<text x='%.1f' y='%.1f' text-anchor='middle'>%ld</text>\n", x(static_cast<double>(e)), kHeight - kBottom + 18,
+        static_cast<long>(e));
   put("<text x='%.1f' y='%.1f' text-anchor='middle'>epoch</text>\n", (kLeft + kWidth - kRight) / 2, kHeight - 12);
   out << "<polyline fill='none' stroke='#1f6feb' stroke-width='2' points='";
   for (std::size_t i = 0; i < losses.size(); ++i)
     if (std::isfinite(losses[i]))
-      put("%.1f,%.1f ", x(static_cast<double>((i + 1)) * static_cast<double>(epochs) / static_cast<double>(losses.size())), y(losses[i]));
+      put("%.1f,%.1f ",
+          x(static_cast<double>((i + 1)) * static_cast<double>(epochs) / static_cast<double>(losses.size())),
+          y(losses[i]));
   out << "'/>\n</svg>\n";
   out.flush();
   TENON_CHECK(out.good(), IoError, "cannot write ", path);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arithmetic of two operands. The halves compute in float and round once; integers wrap.
+#include <tenon/ops/binary.h>
 #include <tenon/kernels/cuda/loops.cuh>
 #include <tenon/kernels/cuda/scalar.cuh>
-#include <tenon/ops/binary.h>
 
 namespace tenon {
 namespace {
@@ -37,19 +37,25 @@ template <class T>
 void sub_cuda(const LoopPlan& plan, const Scalar& alpha) {
   using C = cuda::compute_t<T>;
   const C value = alpha.to<C>();
-  if constexpr (std::is_integral_v<C>) cuda::elementwise(plan, Add<T>{static_cast<C>(0 - static_cast<uint64_t>(value))});
-  else cuda::elementwise(plan, Add<T>{-value});
+  if constexpr (std::is_integral_v<C>)
+    cuda::elementwise(plan, Add<T>{static_cast<C>(0 - static_cast<uint64_t>(value))});
+  else
+    cuda::elementwise(plan, Add<T>{-value});
 }
 
 template <class T>
 struct Mul {
   __device__ T operator()(T a, T b) const {
-    if constexpr (std::is_same_v<T, bool>) return a && b;
-    else return static_cast<T>(a * b);
+    if constexpr (std::is_same_v<T, bool>)
+      return a && b;
+    else
+      return static_cast<T>(a * b);
   }
 };
 template <class T>
-void mul_cuda(const LoopPlan& plan) { cuda::elementwise(plan, Mul<T>{}); }
+void mul_cuda(const LoopPlan& plan) {
+  cuda::elementwise(plan, Mul<T>{});
+}
 
 template <class T>
 struct Maximum {
@@ -62,9 +68,13 @@ struct Minimum {
   __device__ T operator()(T a, T b) const { return static_cast<T>(cuda::smaller<C>(a, b)); }
 };
 template <class T>
-void maximum_cuda(const LoopPlan& plan) { cuda::elementwise(plan, Maximum<T>{}); }
+void maximum_cuda(const LoopPlan& plan) {
+  cuda::elementwise(plan, Maximum<T>{});
+}
 template <class T>
-void minimum_cuda(const LoopPlan& plan) { cuda::elementwise(plan, Minimum<T>{}); }
+void minimum_cuda(const LoopPlan& plan) {
+  cuda::elementwise(plan, Minimum<T>{});
+}
 
 // Backward of functions known by their results; complex derivatives are conjugated.
 template <class T>
@@ -79,7 +89,9 @@ struct TanhBackward {
   }
 };
 template <class T>
-void tanh_backward_cuda(const LoopPlan& plan) { cuda::elementwise(plan, TanhBackward<T>{}); }
+void tanh_backward_cuda(const LoopPlan& plan) {
+  cuda::elementwise(plan, TanhBackward<T>{});
+}
 
 template <class T>
 struct SigmoidBackward {
@@ -93,7 +105,9 @@ struct SigmoidBackward {
   }
 };
 template <class T>
-void sigmoid_backward_cuda(const LoopPlan& plan) { cuda::elementwise(plan, SigmoidBackward<T>{}); }
+void sigmoid_backward_cuda(const LoopPlan& plan) {
+  cuda::elementwise(plan, SigmoidBackward<T>{});
+}
 
 // NaN passes the gradient on, as relu passes NaN.
 template <class T>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // div in its three roundings, and pow: functions too long to unroll much.
-#include <tenon/kernels/cuda/loops.cuh>
-#include <tenon/kernels/cuda/scalar.cuh>
 #include <tenon/kernels/math.h>
 #include <tenon/ops/binary.h>
+#include <tenon/kernels/cuda/loops.cuh>
+#include <tenon/kernels/cuda/scalar.cuh>
 
 namespace tenon {
 namespace {
@@ -41,9 +41,12 @@ template <class T>
 struct Pow {
   static constexpr int kUnroll = 1, kWidth = is_complex_v<T> ? 1 : 4;
   __device__ T operator()(T a, T b) const {
-    if constexpr (std::is_integral_v<T>) return math::integer_pow(a, b);
-    else if constexpr (is_complex_v<T>) return math::pow(a, b);
-    else return static_cast<T>(math::pow(static_cast<cuda::compute_t<T>>(a), static_cast<cuda::compute_t<T>>(b)));
+    if constexpr (std::is_integral_v<T>)
+      return math::integer_pow(a, b);
+    else if constexpr (is_complex_v<T>)
+      return math::pow(a, b);
+    else
+      return static_cast<T>(math::pow(static_cast<cuda::compute_t<T>>(a), static_cast<cuda::compute_t<T>>(b)));
   }
 };
 // Exponents met every day, given as numbers: a few operations instead of a hundred. As in PyTorch, 0.5 is sqrt.

@@ -4,9 +4,9 @@
 #include <tenon/dispatch/make_tensor.h>
 #include <tenon/kernels/cuda/divider.h>
 #include <tenon/kernels/cuda/launch.h>
-#include <tenon/kernels/cuda/vector.cuh>
 #include <tenon/ops/cat.h>
 #include <tenon/streams/guard.h>
+#include <tenon/kernels/cuda/vector.cuh>
 
 #include <algorithm>
 #include <vector>
@@ -57,10 +57,13 @@ __global__ void __launch_bounds__(kThreads) cat_kernel(const __grid_constant__ C
 template <int Bytes>
 void launch_cat(const CatArgs& p, int count, int64_t most) {
   constexpr int64_t kTile = kThreads * 4;
-  const int64_t enough = std::max<int64_t>(1, cuda::ceil_div(int64_t(cuda::device_limits().multiprocessors) * 64, count));
+  const int64_t enough =
+      std::max<int64_t>(1, cuda::ceil_div(int64_t(cuda::device_limits().multiprocessors) * 64, count));
   const dim3 grid(static_cast<unsigned>(std::min(cuda::ceil_div(most, kTile), enough)), static_cast<unsigned>(count));
-  if (most < (int64_t(1) << 31)) cuda::launch(cat_kernel<Bytes, false>, grid, kThreads, 0, p);
-  else cuda::launch(cat_kernel<Bytes, true>, grid, kThreads, 0, p);
+  if (most < (int64_t(1) << 31))
+    cuda::launch(cat_kernel<Bytes, false>, grid, kThreads, 0, p);
+  else
+    cuda::launch(cat_kernel<Bytes, true>, grid, kThreads, 0, p);
 }
 
 void cat_bytes(const Tensor& out, TensorList tensors, int64_t dim) {
@@ -94,11 +97,20 @@ void cat_bytes(const Tensor& out, TensorList tensors, int64_t dim) {
     if (most < (int64_t(1) << 31))
       for (int i = 0; i < count; ++i) p.pieces[i].divider = cuda::Divider(static_cast<uint32_t>(p.pieces[i].length));
     switch (width) {
-      case 1: launch_cat<1>(p, count, most); break;
-      case 2: launch_cat<2>(p, count, most); break;
-      case 4: launch_cat<4>(p, count, most); break;
-      case 8: launch_cat<8>(p, count, most); break;
-      default: launch_cat<16>(p, count, most);
+      case 1:
+        launch_cat<1>(p, count, most);
+        break;
+      case 2:
+        launch_cat<2>(p, count, most);
+        break;
+      case 4:
+        launch_cat<4>(p, count, most);
+        break;
+      case 8:
+        launch_cat<8>(p, count, most);
+        break;
+      default:
+        launch_cat<16>(p, count, most);
     }
     count = 0;
     bits = 0;
@@ -118,7 +130,9 @@ void cat_bytes(const Tensor& out, TensorList tensors, int64_t dim) {
 }
 
 template <class T>
-void cat_cuda(const Tensor& out, TensorList tensors, int64_t dim) { cat_bytes(out, tensors, dim); }
+void cat_cuda(const Tensor& out, TensorList tensors, int64_t dim) {
+  cat_bytes(out, tensors, dim);
+}
 
 TENON_REGISTER_KERNEL(op::cat, cuda, Widths, cat_cuda);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Comparisons and logic. One kernel per dtype serves all six comparisons, and one the three logical operators: which
 // outcomes count as true is a number the kernel gets, and memory is the limit either way.
+#include <tenon/ops/compare.h>
 #include <tenon/kernels/cuda/loops.cuh>
 #include <tenon/kernels/cuda/scalar.cuh>
-#include <tenon/ops/compare.h>
 
 namespace tenon {
 namespace {
@@ -28,31 +28,50 @@ struct Compare {
   }
 };
 template <class T>
-void eq_cuda(const LoopPlan& plan) { cuda::elementwise(plan, Compare<T>{kEqual}); }
+void eq_cuda(const LoopPlan& plan) {
+  cuda::elementwise(plan, Compare<T>{kEqual});
+}
 template <class T>
-void ne_cuda(const LoopPlan& plan) { cuda::elementwise(plan, Compare<T>{kLess | kGreater | kUnordered}); }
+void ne_cuda(const LoopPlan& plan) {
+  cuda::elementwise(plan, Compare<T>{kLess | kGreater | kUnordered});
+}
 template <class T>
-void lt_cuda(const LoopPlan& plan) { cuda::elementwise(plan, Compare<T>{kLess}); }
+void lt_cuda(const LoopPlan& plan) {
+  cuda::elementwise(plan, Compare<T>{kLess});
+}
 template <class T>
-void le_cuda(const LoopPlan& plan) { cuda::elementwise(plan, Compare<T>{kLess | kEqual}); }
+void le_cuda(const LoopPlan& plan) {
+  cuda::elementwise(plan, Compare<T>{kLess | kEqual});
+}
 template <class T>
-void gt_cuda(const LoopPlan& plan) { cuda::elementwise(plan, Compare<T>{kGreater}); }
+void gt_cuda(const LoopPlan& plan) {
+  cuda::elementwise(plan, Compare<T>{kGreater});
+}
 template <class T>
-void ge_cuda(const LoopPlan& plan) { cuda::elementwise(plan, Compare<T>{kGreater | kEqual}); }
+void ge_cuda(const LoopPlan& plan) {
+  cuda::elementwise(plan, Compare<T>{kGreater | kEqual});
+}
 
 template <class T>
 struct Logical {
   uint32_t table;  // bit 2a + b: the result for a and b
   __device__ bool operator()(T a, T b) const {
-    return (table >> (2 * static_cast<uint32_t>(cuda::is_nonzero(a)) + static_cast<uint32_t>(cuda::is_nonzero(b)))) & 1u;
+    return (table >> (2 * static_cast<uint32_t>(cuda::is_nonzero(a)) + static_cast<uint32_t>(cuda::is_nonzero(b)))) &
+           1u;
   }
 };
 template <class T>
-void logical_and_cuda(const LoopPlan& plan) { cuda::elementwise(plan, Logical<T>{8}); }
+void logical_and_cuda(const LoopPlan& plan) {
+  cuda::elementwise(plan, Logical<T>{8});
+}
 template <class T>
-void logical_or_cuda(const LoopPlan& plan) { cuda::elementwise(plan, Logical<T>{14}); }
+void logical_or_cuda(const LoopPlan& plan) {
+  cuda::elementwise(plan, Logical<T>{14});
+}
 template <class T>
-void logical_xor_cuda(const LoopPlan& plan) { cuda::elementwise(plan, Logical<T>{6}); }
+void logical_xor_cuda(const LoopPlan& plan) {
+  cuda::elementwise(plan, Logical<T>{6});
+}
 
 TENON_REGISTER_KERNEL(op::eq, cuda, AllTypes, eq_cuda);
 TENON_REGISTER_KERNEL(op::ne, cuda, AllTypes, ne_cuda);

@@ -3,10 +3,10 @@
 // different dimensions, else in the element loop. Conversions are keyed on the result's dtype and switch the source's
 // here: pairs that training meets have vector loops of their own, all others (and all strided ones) share one kernel
 // per result dtype, which switches per block.
+#include <tenon/ops/copy.h>
 #include <tenon/kernels/cuda/loops.cuh>
 #include <tenon/kernels/cuda/scalar.cuh>
 #include <tenon/kernels/cuda/transpose.cuh>
-#include <tenon/ops/copy.h>
 
 namespace tenon {
 namespace {
@@ -60,18 +60,25 @@ void move_words(const LoopPlan& plan) {
   cuda::TransposeArgs p;
   unsigned blocks = 0;
   bool vectors = false;
-  if (make_transpose(p, blocks, vectors, plan)) cuda::detail::launch_transpose<Bytes>(p, blocks, vectors);
-  else cuda::elementwise(plan, cuda::Identity<cuda::word_t<Bytes>>{});
+  if (make_transpose(p, blocks, vectors, plan))
+    cuda::detail::launch_transpose<Bytes>(p, blocks, vectors);
+  else
+    cuda::elementwise(plan, cuda::Identity<cuda::word_t<Bytes>>{});
 }
 
 // Compiled once, not per dtype.
 void move(const LoopPlan& plan) {
   switch (item_size(plan.dtype[0])) {
-    case 1: return move_words<1>(plan);
-    case 2: return move_words<2>(plan);
-    case 4: return move_words<4>(plan);
-    case 8: return move_words<8>(plan);
-    default: return move_words<16>(plan);
+    case 1:
+      return move_words<1>(plan);
+    case 2:
+      return move_words<2>(plan);
+    case 4:
+      return move_words<4>(plan);
+    case 8:
+      return move_words<8>(plan);
+    default:
+      return move_words<16>(plan);
   }
 }
 
@@ -81,7 +88,9 @@ struct Convert {
 };
 
 template <class T, class... Ts>
-constexpr bool one_of() { return (std::is_same_v<T, Ts> || ...); }
+constexpr bool one_of() {
+  return (std::is_same_v<T, Ts> || ...);
+}
 
 // Pairs with a vector loop of their own.
 template <class To, class From>
@@ -92,7 +101,8 @@ constexpr bool is_common() {
   constexpr bool eights = (one_of<To, float8_e4m3fn, float8_e5m2>() && one_of<From, float, float16, bfloat16>()) ||
                           (one_of<From, float8_e4m3fn, float8_e5m2>() && one_of<To, float, float16, bfloat16>());
   constexpr bool masks = one_of<To, float16, bfloat16, int64_t>() && one_of<From, bool, uint8_t>();
-  constexpr bool integers = (one_of<To, int64_t>() && one_of<From, int32_t>()) || (one_of<To, int32_t>() && one_of<From, int64_t>()) ||
+  constexpr bool integers = (one_of<To, int64_t>() && one_of<From, int32_t>()) ||
+                            (one_of<To, int32_t>() && one_of<From, int64_t>()) ||
                             (one_of<To, bool>() && one_of<From, uint8_t, int64_t>());
   return training || to_float || from_float || eights || masks || integers;
 }
@@ -116,21 +126,50 @@ __global__ void __launch_bounds__(cuda::kLoopThreads)
     for (int u = 0; u < U; ++u) y[u] = cuda::convert<To>(x[u]);
   };
   switch (from) {
-    case kUInt8: load(TypeTag<uint8_t>{}); break;
-    case kInt8: load(TypeTag<int8_t>{}); break;
-    case kInt16: load(TypeTag<int16_t>{}); break;
-    case kInt32: load(TypeTag<int32_t>{}); break;
-    case kInt64: load(TypeTag<int64_t>{}); break;
-    case kFloat16: load(TypeTag<float16>{}); break;
-    case kBFloat16: load(TypeTag<bfloat16>{}); break;
-    case kFloat32: load(TypeTag<float>{}); break;
-    case kFloat64: load(TypeTag<double>{}); break;
-    case kComplex64: load(TypeTag<complex<float>>{}); break;
-    case kComplex128: load(TypeTag<complex<double>>{}); break;
-    case kBool: load(TypeTag<bool>{}); break;
-    case kFloat8_e4m3fn: load(TypeTag<float8_e4m3fn>{}); break;
-    case kFloat8_e5m2: load(TypeTag<float8_e5m2>{}); break;
-    default: return;
+    case kUInt8:
+      load(TypeTag<uint8_t>{});
+      break;
+    case kInt8:
+      load(TypeTag<int8_t>{});
+      break;
+    case kInt16:
+      load(TypeTag<int16_t>{});
+      break;
+    case kInt32:
+      load(TypeTag<int32_t>{});
+      break;
+    case kInt64:
+      load(TypeTag<int64_t>{});
+      break;
+    case kFloat16:
+      load(TypeTag<float16>{});
+      break;
+    case kBFloat16:
+      load(TypeTag<bfloat16>{});
+      break;
+    case kFloat32:
+      load(TypeTag<float>{});
+      break;
+    case kFloat64:
+      load(TypeTag<double>{});
+      break;
+    case kComplex64:
+      load(TypeTag<complex<float>>{});
+      break;
+    case kComplex128:
+      load(TypeTag<complex<double>>{});
+      break;
+    case kBool:
+      load(TypeTag<bool>{});
+      break;
+    case kFloat8_e4m3fn:
+      load(TypeTag<float8_e4m3fn>{});
+      break;
+    case kFloat8_e5m2:
+      load(TypeTag<float8_e5m2>{});
+      break;
+    default:
+      return;
   }
 #pragma unroll
   for (int u = 0; u < U; ++u)

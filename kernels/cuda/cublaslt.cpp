@@ -2,8 +2,8 @@
 #include <tenon/dispatch/op.h>
 #include <tenon/kernels/cuda/cublaslt.h>
 #include <tenon/kernels/cuda/workspace.h>
-#include <tenon/streams/op_context.h>
 #include <tenon/streams/cuda_check.h>
+#include <tenon/streams/op_context.h>
 #include <tenon/streams/stream.h>
 
 #include <cublasLt.h>
@@ -21,10 +21,11 @@ namespace {
 constexpr std::size_t kWorkspace = std::size_t(32) << 20;
 constexpr int kSlots = 1024;  // plans per thread
 
-#define TENON_CUBLASLT_FUNCTIONS(F)                                                                               \
-  F(Create) F(GetStatusString) F(Matmul) F(MatmulAlgoGetHeuristic) F(MatmulDescCreate) F(MatmulDescDestroy)       \
-  F(MatmulDescSetAttribute) F(MatrixLayoutCreate) F(MatrixLayoutDestroy) F(MatrixLayoutSetAttribute)              \
-  F(MatmulPreferenceCreate) F(MatmulPreferenceDestroy) F(MatmulPreferenceSetAttribute)
+#define TENON_CUBLASLT_FUNCTIONS(F)                                                                      \
+  F(Create)                                                                                              \
+  F(GetStatusString) F(Matmul) F(MatmulAlgoGetHeuristic) F(MatmulDescCreate) F(MatmulDescDestroy)        \
+      F(MatmulDescSetAttribute) F(MatrixLayoutCreate) F(MatrixLayoutDestroy) F(MatrixLayoutSetAttribute) \
+          F(MatmulPreferenceCreate) F(MatmulPreferenceDestroy) F(MatmulPreferenceSetAttribute)
 
 struct Library {
 #define TENON_MEMBER(name) decltype(&cublasLt##name) name;
@@ -53,8 +54,8 @@ const Library* load(std::string& error) {
     }
     auto library = std::make_unique<Library>();
     const char* missing = nullptr;
-#define TENON_FIND(name)                                                                                     \
-  library->name = reinterpret_cast<decltype(library->name)>(dlsym(handle, "cublasLt" #name));                \
+#define TENON_FIND(name)                                                                      \
+  library->name = reinterpret_cast<decltype(library->name)>(dlsym(handle, "cublasLt" #name)); \
   if (!library->name) missing = "cublasLt" #name;
     TENON_CUBLASLT_FUNCTIONS(TENON_FIND)
 #undef TENON_FIND
@@ -68,7 +69,8 @@ const Library* load(std::string& error) {
 const Library& library() {
   static std::string error;
   static const Library* const loaded = load(error);
-  TENON_CHECK(loaded, LibraryError, "matrix products on CUDA need cuBLASLt 13, which could not be loaded\n  tried: ", error,
+  TENON_CHECK(loaded, LibraryError,
+              "matrix products on CUDA need cuBLASLt 13, which could not be loaded\n  tried: ", error,
               "\n  Install CUDA's libcublas, or name the file in TENON_CUBLASLT.");
   return *loaded;
 }
@@ -77,8 +79,9 @@ void check(cublasStatus_t status, const char* call) {
   if (status == CUBLAS_STATUS_SUCCESS) [[likely]]
     return;
   const std::string_view op = current_operator ? current_operator : "matmul";
-  tenon::detail::fail<LibraryError>(op.substr(0, op.find('(')), ": ", call, " failed: ",
-                                    library().GetStatusString(status), " (", static_cast<int>(status), ")");
+  tenon::detail::fail<LibraryError>(op.substr(0, op.find('(')), ": ", call,
+                                    " failed: ", library().GetStatusString(status), " (", static_cast<int>(status),
+                                    ")");
 }
 #define TENON_CUBLASLT(call) check(library().call, "cublasLt" #call)
 
@@ -106,12 +109,18 @@ struct Types {
 };
 Types types_of(DType t, bool tf32) {
   switch (t) {
-    case kFloat64: return {CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F};
-    case kComplex64: return {CUDA_C_32F, CUDA_C_32F, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F};
-    case kComplex128: return {CUDA_C_64F, CUDA_C_64F, CUBLAS_COMPUTE_64F};
-    case kFloat16: return {CUDA_R_16F, CUDA_R_32F, CUBLAS_COMPUTE_32F};
-    case kBFloat16: return {CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F};
-    default: return {CUDA_R_32F, CUDA_R_32F, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F};
+    case kFloat64:
+      return {CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F};
+    case kComplex64:
+      return {CUDA_C_32F, CUDA_C_32F, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F};
+    case kComplex128:
+      return {CUDA_C_64F, CUDA_C_64F, CUBLAS_COMPUTE_64F};
+    case kFloat16:
+      return {CUDA_R_16F, CUDA_R_32F, CUBLAS_COMPUTE_32F};
+    case kBFloat16:
+      return {CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F};
+    default:
+      return {CUDA_R_32F, CUDA_R_32F, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F};
   }
 }
 
@@ -140,8 +149,8 @@ struct Plan {
   void build(const Product& product);
 };
 
-void make_layout(cublasLtMatrixLayout_t& layout, cudaDataType_t type, int64_t rows, int64_t columns, int64_t ld, int64_t batch,
-                 int64_t step) {
+void make_layout(cublasLtMatrixLayout_t& layout, cudaDataType_t type, int64_t rows, int64_t columns, int64_t ld,
+                 int64_t batch, int64_t step) {
   TENON_CUBLASLT(MatrixLayoutCreate(&layout, type, static_cast<uint64_t>(rows), static_cast<uint64_t>(columns), ld));
   if (batch == 1) return;
   const auto count = static_cast<int32_t>(batch);
@@ -174,8 +183,10 @@ void Plan::build(const Product& p) {
     set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
     set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
   }
-  make_layout(a, types.data, key.a_transposed ? key.k : key.m, key.a_transposed ? key.m : key.k, key.a_ld, key.batch, key.a_step);
-  make_layout(b, types.data, key.b_transposed ? key.n : key.k, key.b_transposed ? key.k : key.n, key.b_ld, key.batch, key.b_step);
+  make_layout(a, types.data, key.a_transposed ? key.k : key.m, key.a_transposed ? key.m : key.k, key.a_ld, key.batch,
+              key.a_step);
+  make_layout(b, types.data, key.b_transposed ? key.n : key.k, key.b_transposed ? key.k : key.n, key.b_ld, key.batch,
+              key.b_step);
   make_layout(c, types.data, key.m, key.n, key.c_ld, key.batch, key.c_step);
   make_layout(d, types.data, key.m, key.n, key.d_ld, key.batch, key.d_step);
   Preference preference;
@@ -186,8 +197,8 @@ void Plan::build(const Product& p) {
   preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, uint32_t(key.d_align));
   cublasLtMatmulHeuristicResult_t result{};
   int found = 0;
-  const cublasStatus_t status =
-      library().MatmulAlgoGetHeuristic(handle(key.device), operation, a, b, c, d, preference.handle, 1, &result, &found);
+  const cublasStatus_t status = library().MatmulAlgoGetHeuristic(handle(key.device), operation, a, b, c, d,
+                                                                 preference.handle, 1, &result, &found);
   possible = status == CUBLAS_STATUS_SUCCESS && found > 0 && result.state == CUBLAS_STATUS_SUCCESS;
   if (status != CUBLAS_STATUS_SUCCESS && status != CUBLAS_STATUS_NOT_SUPPORTED && status != CUBLAS_STATUS_INVALID_VALUE)
     check(status, "cublasLtMatmulAlgoGetHeuristic");
@@ -219,14 +230,15 @@ bool multiply(const Product& p) {
   const Workspace workspace(plan.workspace);
   const auto stream = static_cast<cudaStream_t>(current_stream(Device(kCUDA, p.key.device)).handle());
   const cublasStatus_t status =
-      lt.Matmul(handle(p.key.device), plan.operation, p.alpha, p.a, plan.a, p.b, plan.b, p.beta, p.c, plan.c, p.d, plan.d,
-                &plan.algorithm, workspace.data(), static_cast<std::size_t>(plan.workspace), stream);
+      lt.Matmul(handle(p.key.device), plan.operation, p.alpha, p.a, plan.a, p.b, plan.b, p.beta, p.c, plan.c, p.d,
+                plan.d, &plan.algorithm, workspace.data(), static_cast<std::size_t>(plan.workspace), stream);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED) {
     plan.possible = false;
     return false;
   }
   check(status, "cublasLtMatmul");
-  if (launch_blocking()) [[unlikely]] TENON_CUDA(cudaStreamSynchronize(stream));
+  if (launch_blocking()) [[unlikely]]
+    TENON_CUDA(cudaStreamSynchronize(stream));
   return true;
 }
 

@@ -64,7 +64,8 @@ IndexCheck index_check(const char* op, const char* argument, int64_t size, int64
   const int device = current_device(kCUDA);
   TENON_ASSERT(device >= 0 && device < kMaxDevices);
   Mailbox& box = boxes[device];
-  if (!__atomic_load_n(&box.note, __ATOMIC_ACQUIRE)) [[unlikely]] open_mailbox(box);
+  if (!__atomic_load_n(&box.note, __ATOMIC_ACQUIRE)) [[unlikely]]
+    open_mailbox(box);
   return {box.note, box.claim, op, argument, size, static_cast<int32_t>(dim)};
 }
 

@@ -37,7 +37,8 @@ struct IndexCheck {
 #if defined(__CUDACC__)
   /// False, and noted, unless 0 <= index < size. `position` is told to the user.
   __device__ __forceinline__ bool operator()(int64_t index, int64_t position) const {
-    if (static_cast<uint64_t>(index) < static_cast<uint64_t>(size)) [[likely]] return true;
+    if (static_cast<uint64_t>(index) < static_cast<uint64_t>(size)) [[likely]]
+      return true;
     if (atomicCAS(claim, 0u, 1u) == 0u) {
       volatile Fault* f = note;
       f->op = op;

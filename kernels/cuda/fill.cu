@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fills: one value, arithmetic sequences (ops/factory.h). Sequences are computed from the position, integers in int64,
 // floats in float64 without fused operations, so that the CPU's results are the same.
-#include <tenon/kernels/cuda/loops.cuh>
 #include <tenon/ops/factory.h>
+#include <tenon/kernels/cuda/loops.cuh>
 
 namespace tenon {
 namespace {
 
 template <class T>
-void fill_cuda(const LoopPlan& plan) { cuda::elementwise(plan, cuda::Identity<cuda::word_t<sizeof(T)>>{}); }
+void fill_cuda(const LoopPlan& plan) {
+  cuda::elementwise(plan, cuda::Identity<cuda::word_t<sizeof(T)>>{});
+}
 
 template <class T>
 constexpr int kPerThread = sizeof(T) < 16 ? static_cast<int>(16 / sizeof(T)) : 1;
@@ -37,8 +39,10 @@ void generate(const Tensor& out, const F& value) {
 
 template <class T>
 __device__ T rounded(double v) {
-  if constexpr (std::is_same_v<T, double> || std::is_integral_v<T>) return static_cast<T>(v);
-  else return T(static_cast<float>(v));
+  if constexpr (std::is_same_v<T, double> || std::is_integral_v<T>)
+    return static_cast<T>(v);
+  else
+    return T(static_cast<float>(v));
 }
 __device__ double step_from(double start, double step, int64_t i) {
   return __dadd_rn(start, __dmul_rn(step, static_cast<double>(i)));
@@ -49,8 +53,10 @@ struct IntegerSequence {
   uint64_t start, step;
   __device__ T operator()(int64_t i) const {
     const auto v = static_cast<int64_t>(start + step * static_cast<uint64_t>(i));
-    if constexpr (std::is_integral_v<T>) return static_cast<T>(v);
-    else return rounded<T>(static_cast<double>(v));
+    if constexpr (std::is_integral_v<T>)
+      return static_cast<T>(v);
+    else
+      return rounded<T>(static_cast<double>(v));
   }
 };
 template <class T>
@@ -90,7 +96,8 @@ void linspace_cuda(const Tensor& out, const Scalar& start, const Scalar& end) {
   const int64_t n = out.numel();
   if constexpr (is_complex_v<T>) {
     using V = typename T::value_type;
-    generate<T>(out, Linspace<T>{make_linspace<V>(start.real(), end.real(), n), make_linspace<V>(start.imag(), end.imag(), n)});
+    generate<T>(
+        out, Linspace<T>{make_linspace<V>(start.real(), end.real(), n), make_linspace<V>(start.imag(), end.imag(), n)});
   } else {
     generate<T>(out, make_linspace<T>(start.real(), end.real(), n));
   }

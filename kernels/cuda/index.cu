@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators that move elements by index: index_select, embedding, gather, index_copy. Keyed on the element width.
-#include <tenon/kernels/cuda/indexed.cuh>
 #include <tenon/ops/index.h>
+#include <tenon/kernels/cuda/indexed.cuh>
 
 #include <tenon/streams/guard.h>
 
@@ -47,9 +47,11 @@ struct Place {
 };
 
 template <int Bytes>
-void fetch(const char* op, const char* argument, const Tensor& out, const Tensor& self, int64_t dim, const Tensor& index) {
+void fetch(const char* op, const char* argument, const Tensor& out, const Tensor& self, int64_t dim,
+           const Tensor& index) {
   const DeviceGuard guard(out.device());
-  cuda::indexed_loop<Bytes, true>(out, self, dim, index, cuda::index_check(op, argument, self.size(dim), dim), Fetch<Bytes>{});
+  cuda::indexed_loop<Bytes, true>(out, self, dim, index, cuda::index_check(op, argument, self.size(dim), dim),
+                                  Fetch<Bytes>{});
 }
 
 template <class T>
@@ -67,8 +69,8 @@ void embedding_cuda(const Tensor& out, const Tensor& weight, int64_t dim, const 
 template <class T>
 void index_copy_cuda(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& source) {
   const DeviceGuard guard(out.device());
-  cuda::indexed_loop<sizeof(T), true>(source, out, dim, index, cuda::index_check("index_copy", "index", out.size(dim), dim),
-                                      Place<sizeof(T)>{});
+  cuda::indexed_loop<sizeof(T), true>(source, out, dim, index,
+                                      cuda::index_check("index_copy", "index", out.size(dim), dim), Place<sizeof(T)>{});
 }
 
 TENON_REGISTER_KERNEL(op::index_select, cuda, Widths, index_select_cuda);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators that add by index: index_add and scatter_add. Atomic adds: sums of floats depend on the order of threads.
-#include <tenon/kernels/cuda/atomic.cuh>
-#include <tenon/kernels/cuda/indexed.cuh>
 #include <tenon/ops/index.h>
 #include <tenon/streams/guard.h>
+#include <tenon/kernels/cuda/atomic.cuh>
+#include <tenon/kernels/cuda/indexed.cuh>
 
 namespace tenon {
 namespace {
@@ -16,10 +16,14 @@ struct Add {
   cuda::compute_t<T> alpha;
 
   __device__ T scaled(T v) const {
-    if constexpr (!kScaled) return v;
-    else if constexpr (std::is_same_v<T, bool>) return v && alpha;
-    else if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<uint64_t>(v) * static_cast<uint64_t>(alpha));
-    else return static_cast<T>(static_cast<cuda::compute_t<T>>(v) * alpha);
+    if constexpr (!kScaled)
+      return v;
+    else if constexpr (std::is_same_v<T, bool>)
+      return v && alpha;
+    else if constexpr (std::is_integral_v<T>)
+      return static_cast<T>(static_cast<uint64_t>(v) * static_cast<uint64_t>(alpha));
+    else
+      return static_cast<T>(static_cast<cuda::compute_t<T>>(v) * alpha);
   }
   template <int W, int U>
   __device__ __forceinline__ void run(const IndexedArgs& p, const int32_t (&offset)[U][3], const int64_t (&index)[U],
@@ -38,14 +42,15 @@ struct Add {
 template <class T>
 void index_add_cuda(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& source, const Scalar& alpha) {
   const DeviceGuard guard(out.device());
-  cuda::indexed_loop<sizeof(T), false>(source, out, dim, index, cuda::index_check("index_add", "index", out.size(dim), dim),
+  cuda::indexed_loop<sizeof(T), false>(source, out, dim, index,
+                                       cuda::index_check("index_add", "index", out.size(dim), dim),
                                        Add<T, true>{alpha.to<cuda::compute_t<T>>()});
 }
 template <class T>
 void scatter_add_cuda(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& src) {
   const DeviceGuard guard(out.device());
-  cuda::indexed_loop<sizeof(T), false>(src, out, dim, index, cuda::index_check("scatter_add", "index", out.size(dim), dim),
-                                       Add<T, false>{});
+  cuda::indexed_loop<sizeof(T), false>(src, out, dim, index,
+                                       cuda::index_check("scatter_add", "index", out.size(dim), dim), Add<T, false>{});
 }
 
 TENON_REGISTER_KERNEL(op::index_add, cuda, AllTypes, index_add_cuda);

@@ -7,10 +7,10 @@
 // input gives the same bits.
 #include <tenon/kernels/cuda/device_error.h>
 #include <tenon/kernels/cuda/launch.h>
-#include <tenon/kernels/cuda/vector.cuh>
 #include <tenon/kernels/cuda/workspace.h>
 #include <tenon/ops/index.h>
 #include <tenon/streams/guard.h>
+#include <tenon/kernels/cuda/vector.cuh>
 
 #include <cub/device/device_radix_sort.cuh>
 
@@ -42,8 +42,10 @@ __device__ int64_t lower_bound(const uint32_t* keys, int64_t n, uint32_t key) {
   int64_t low = 0, high = n;
   while (low < high) {
     const int64_t middle = (low + high) / 2;
-    if (keys[middle] < key) low = middle + 1;
-    else high = middle;
+    if (keys[middle] < key)
+      low = middle + 1;
+    else
+      high = middle;
   }
   return low;
 }
@@ -56,15 +58,18 @@ __device__ void store_row(const Segments& s, T* out, uint32_t key, int64_t colum
   cuda::Vector<T, W> y;
 #pragma unroll
   for (int w = 0; w < W; ++w) {
-    if constexpr (is_complex_v<T>) y.v[w] = s.scale ? sum[w] / C(static_cast<typename T::value_type>(count)) : sum[w];
-    else y.v[w] = static_cast<T>(s.scale ? sum[w] / static_cast<C>(count) : sum[w]);
+    if constexpr (is_complex_v<T>)
+      y.v[w] = s.scale ? sum[w] / C(static_cast<typename T::value_type>(count)) : sum[w];
+    else
+      y.v[w] = static_cast<T>(s.scale ? sum[w] / static_cast<C>(count) : sum[w]);
   }
   cuda::store_vector<T, W>(out + int64_t(key) * s.columns + column, y);
 }
 
 // partial: [chunks][2][columns]; 0: the end of a run begun in an earlier chunk, 1: the begin of one that goes on.
 template <class T, int W>
-__global__ void __launch_bounds__(kThreads) sum_chunks(const Segments s, const T* grad, T* out, cuda::compute_t<T>* partial) {
+__global__ void __launch_bounds__(kThreads)
+    sum_chunks(const Segments s, const T* grad, T* out, cuda::compute_t<T>* partial) {
   using C = cuda::compute_t<T>;
   __shared__ uint32_t keys[kChunk + 2];  // with the neighbours on both sides
   __shared__ int32_t order[kChunk];
@@ -122,7 +127,8 @@ __global__ void __launch_bounds__(kThreads) join_chunks(const Segments s, T* out
   const int64_t column = int64_t(blockIdx.y) * kThreads + threadIdx.x;
   if (column >= s.columns) return;
   C sum[1] = {partial[(chunk * 2 + 1) * s.columns + column]};
-  for (int64_t c = chunk + 1; c * kChunk < s.n && s.keys[c * kChunk] == key; ++c) sum[0] += partial[c * 2 * s.columns + column];
+  for (int64_t c = chunk + 1; c * kChunk < s.n && s.keys[c * kChunk] == key; ++c)
+    sum[0] += partial[c * 2 * s.columns + column];
   store_row<T, 1>(s, out, key, column, sum);
 }
 
@@ -140,29 +146,34 @@ void embedding_backward_cuda(const Tensor& grad_weight, const Tensor& grad, cons
   auto* order = reinterpret_cast<int32_t*>(lists.data() + padded * 4);
   auto* sorted_keys = reinterpret_cast<uint32_t*>(lists.data() + padded * 8);
   auto* sorted_order = reinterpret_cast<int32_t*>(lists.data() + padded * 12);
-  cuda::launch(prepare_kernel, static_cast<unsigned>(cuda::ceil_div(n, 256)), 256, 0, static_cast<const int64_t*>(index.data_ptr()),
-               n, padding_idx, cuda::index_check("embedding_backward", "indices", rows, 0), keys, order);
+  cuda::launch(prepare_kernel, static_cast<unsigned>(cuda::ceil_div(n, 256)), 256, 0,
+               static_cast<const int64_t*>(index.data_ptr()), n, padding_idx,
+               cuda::index_check("embedding_backward", "indices", rows, 0), keys, order);
   int bits = 1;
   while (bits < 32 && (rows >> bits) != 0) ++bits;
   const auto stream = static_cast<cudaStream_t>(current_stream(Device(kCUDA)).handle());
   std::size_t bytes = 0;
-  TENON_CUDA(cub::DeviceRadixSort::SortPairs(nullptr, bytes, keys, sorted_keys, order, sorted_order, static_cast<int>(n), 0, bits,
-                                             stream));
+  TENON_CUDA(cub::DeviceRadixSort::SortPairs(nullptr, bytes, keys, sorted_keys, order, sorted_order,
+                                             static_cast<int>(n), 0, bits, stream));
   temporary.allocate(static_cast<int64_t>(bytes));
-  TENON_CUDA(cub::DeviceRadixSort::SortPairs(temporary.data(), bytes, keys, sorted_keys, order, sorted_order, static_cast<int>(n),
-                                             0, bits, stream));
+  TENON_CUDA(cub::DeviceRadixSort::SortPairs(temporary.data(), bytes, keys, sorted_keys, order, sorted_order,
+                                             static_cast<int>(n), 0, bits, stream));
 
   const Segments s{sorted_keys, sorted_order, n, columns, static_cast<uint32_t>(rows), scale_grad_by_freq};
   auto* out = static_cast<T*>(grad_weight.data_ptr());
   const auto* from = static_cast<const T*>(grad.data_ptr());
   auto* partial = reinterpret_cast<C*>(sums.data());
   constexpr int W = 4;
-  const auto wide = [](const void* p) { return reinterpret_cast<uintptr_t>(p) % (sizeof(T) * W < 16 ? sizeof(T) * W : 16) == 0; };
+  const auto wide = [](const void* p) {
+    return reinterpret_cast<uintptr_t>(p) % (sizeof(T) * W < 16 ? sizeof(T) * W : 16) == 0;
+  };
   const auto grid = [&](int64_t per_thread) {
     return dim3(static_cast<unsigned>(chunks), static_cast<unsigned>(cuda::ceil_div(columns, kThreads * per_thread)));
   };
-  if (columns % W == 0 && wide(out) && wide(from)) cuda::launch(sum_chunks<T, W>, grid(W), kThreads, 0, s, from, out, partial);
-  else cuda::launch(sum_chunks<T, 1>, grid(1), kThreads, 0, s, from, out, partial);
+  if (columns % W == 0 && wide(out) && wide(from))
+    cuda::launch(sum_chunks<T, W>, grid(W), kThreads, 0, s, from, out, partial);
+  else
+    cuda::launch(sum_chunks<T, 1>, grid(1), kThreads, 0, s, from, out, partial);
   if (chunks > 1) cuda::launch(join_chunks<T>, grid(1), kThreads, 0, s, out, partial);
 }
 

@@ -20,7 +20,8 @@ struct IndexedArgs {
 
 /// `values` against `indexed` at the positions of `index`, whose sizes `values` has or exceeds. A vector index (of one
 /// dimension where `values` has more) numbers slices along `dim`, else it has as many dimensions as `values`.
-inline void make_indexed_plan(LoopPlan& plan, const Tensor& values, const Tensor& indexed, int64_t dim, const Tensor& index) {
+inline void make_indexed_plan(LoopPlan& plan, const Tensor& values, const Tensor& indexed, int64_t dim,
+                              const Tensor& index) {
   const auto rank = static_cast<std::size_t>(values.dim()), d = static_cast<std::size_t>(dim);
   const bool slices = index.dim() == 1 && rank > 1;
   DimVector sizes(slices ? values.sizes() : index.sizes()), steps(indexed.strides()), places(rank, 0);
@@ -30,7 +31,8 @@ inline void make_indexed_plan(LoopPlan& plan, const Tensor& values, const Tensor
   const Tensor base = dispatch::make_view(indexed, sizes, steps, indexed.storage_offset());
   const Tensor by = dispatch::make_view(index, sizes, places, index.storage_offset());
   const Tensor part = dispatch::make_view(values, sizes, values.strides(), values.storage_offset());
-  const PlanOperand operands[] = {{&part, nullptr, values.dtype()}, {&base, nullptr, indexed.dtype()}, {&by, nullptr, kInt64}};
+  const PlanOperand operands[] = {
+      {&part, nullptr, values.dtype()}, {&base, nullptr, indexed.dtype()}, {&by, nullptr, kInt64}};
   make_plan(plan, sizes, operands, 1);
 }
 
@@ -61,8 +63,8 @@ __global__ void __launch_bounds__(kLoopThreads) indexed_kernel(const __grid_cons
 /// Runs f.run<W, U>(args, offset, index, exists, valid) over all positions; vectors of W elements of `Bytes` bytes when
 /// kVectors and the operands allow it.
 template <int Bytes, bool kVectors, class F>
-void indexed_loop(const Tensor& values, const Tensor& indexed, int64_t dim, const Tensor& index, const IndexCheck& check,
-                  const F& f) {
+void indexed_loop(const Tensor& values, const Tensor& indexed, int64_t dim, const Tensor& index,
+                  const IndexCheck& check, const F& f) {
   LoopPlan plan;
   make_indexed_plan(plan, values, indexed, dim, index);
   IndexedArgs p;

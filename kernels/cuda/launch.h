@@ -44,10 +44,12 @@ namespace detail {
 [[gnu::visibility("hidden")]] inline void launch(const void* kernel, dim3 grid, dim3 block, std::size_t shared,
                                                  void** args) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
-  if (shared > 48 * 1024) [[unlikely]] allow_shared(kernel, shared);
+  if (shared > 48 * 1024) [[unlikely]]
+    allow_shared(kernel, shared);
   const auto stream = static_cast<cudaStream_t>(current_stream(Device(kCUDA)).handle());
   TENON_CUDA(cudaLaunchKernel(kernel, grid, block, args, shared, stream));
-  if (launch_blocking()) [[unlikely]] TENON_CUDA(cudaStreamSynchronize(stream));
+  if (launch_blocking()) [[unlikely]]
+    TENON_CUDA(cudaStreamSynchronize(stream));
 }
 
 template <class... Params>

@@ -95,7 +95,9 @@ bool multiples(const int64_t* strides, int from, int to, int64_t bytes) {
     if (strides[d] % bytes != 0) return false;
   return true;
 }
-bool aligned(const void* p, int64_t bytes) { return reinterpret_cast<uintptr_t>(p) % static_cast<uintptr_t>(bytes) == 0; }
+bool aligned(const void* p, int64_t bytes) {
+  return reinterpret_cast<uintptr_t>(p) % static_cast<uintptr_t>(bytes) == 0;
+}
 
 // Cuts the reduced range into about `wanted` splits of a multiple of `granule` elements.
 void choose_splits(ReduceArgs& p, const ReducePlan& plan, int64_t wanted, int64_t granule) {

@@ -37,7 +37,7 @@ struct LoopArgs {
   uint32_t splat;    ///< bit k: operand k has one value for all elements of a vector
   uint32_t numbers;  ///< bit k: operand k is number[k]
   int ndim;
-  char* data[N];  ///< at vector 0, which may begin before the first element
+  char* data[N];                ///< at vector 0, which may begin before the first element
   int32_t stride[N][kMaxDims];  ///< bytes; dimension 0 counts in vectors
   Divider sizes[kMaxDims];
   Divider segments;  ///< blocks a row takes
@@ -104,8 +104,10 @@ struct Walk {
 #pragma unroll
         for (int k = 0; k < N; ++k) offset[u][k] = 0;
       }
-      if (p.ndim > 1) step(p, 0, outer);
-      else last(p, 0, outer);
+      if (p.ndim > 1)
+        step(p, 0, outer);
+      else
+        last(p, 0, outer);
     } else {
       const uint32_t group = p.segments.quotient(blockIdx.x), segment = blockIdx.x - group * p.segments.size;
       const uint32_t column = segment * kLoopThreads + threadIdx.x, columns = p.sizes[0].size;
@@ -226,8 +228,7 @@ struct Slots<W, U, std::index_sequence<I...>, As...> : Slot<static_cast<int>(I),
 };
 
 template <int W, int U, class F, class R, int N, class... As>
-__global__ void __launch_bounds__(kLoopThreads)
-    elementwise_kernel(const __grid_constant__ LoopArgs<N> p, const F f) {
+__global__ void __launch_bounds__(kLoopThreads) elementwise_kernel(const __grid_constant__ LoopArgs<N> p, const F f) {
   const Walk<W, U, N> walk(p);
   if (walk.index[0] >= p.vectors) return;  // most of a small tensor's only block
   Slots<W, U, std::index_sequence_for<As...>, As...> in;
@@ -301,8 +302,7 @@ struct Identity {
 
 /// As below, for functions whose parameter types cannot be read from them: elementwise<float(float, float)>(plan, f).
 template <class Signature, class F>
-  requires(std::is_function_v<Signature>)
-void elementwise(const LoopPlan& plan, const F& f) {
+requires(std::is_function_v<Signature>) void elementwise(const LoopPlan& plan, const F& f) {
   detail::Elementwise<Signature>::run(plan, f);
 }
 

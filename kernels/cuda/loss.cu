@@ -2,10 +2,10 @@
 // Negative log likelihood, forward and backward. The reduced forms sum in float (double for double) in a fixed order:
 // up to kBlocks blocks leave partial sums, one block adds them.
 #include <tenon/kernels/cuda/device_error.h>
-#include <tenon/kernels/cuda/rows.cuh>
 #include <tenon/kernels/cuda/workspace.h>
 #include <tenon/ops/loss.h>
 #include <tenon/streams/guard.h>
+#include <tenon/kernels/cuda/rows.cuh>
 
 #include <algorithm>
 
@@ -69,11 +69,14 @@ __global__ void __launch_bounds__(kThreads)
   }
   cuda::fold_row(sums, kThreadsLog2, C(0), 0, cuda::Plus{});
   if (threadIdx.x != 0) return;
-  if (partial) partial[blockIdx.x * 2] = sums[0], partial[blockIdx.x * 2 + 1] = sums[1];
-  else finish<T>(sums[0], sums[1], mean, out, total);
+  if (partial)
+    partial[blockIdx.x * 2] = sums[0], partial[blockIdx.x * 2 + 1] = sums[1];
+  else
+    finish<T>(sums[0], sums[1], mean, out, total);
 }
 template <class T>
-__global__ void __launch_bounds__(kThreads) join_losses(const compute_t<T>* partial, int blocks, bool mean, T* out, T* total) {
+__global__ void __launch_bounds__(kThreads)
+    join_losses(const compute_t<T>* partial, int blocks, bool mean, T* out, T* total) {
   using C = compute_t<T>;
   C sums[2] = {C(0), C(0)};
   for (int b = threadIdx.x; b < blocks; b += kThreads) sums[0] += partial[b * 2], sums[1] += partial[b * 2 + 1];
@@ -98,8 +101,13 @@ __global__ void __launch_bounds__(kThreads)
 template <class T>
 Losses<T> losses(const char* op, const Tensor& scores, const Tensor& target, const Tensor& weight, int64_t ignore) {
   const int64_t classes = scores.size(1);
-  return {static_cast<const int64_t*>(target.data_ptr()), weight.defined() ? static_cast<const T*>(weight.data_ptr()) : nullptr,
-          target.numel(), classes, scores.size(2), ignore, cuda::index_check(op, "target", classes, 1)};
+  return {static_cast<const int64_t*>(target.data_ptr()),
+          weight.defined() ? static_cast<const T*>(weight.data_ptr()) : nullptr,
+          target.numel(),
+          classes,
+          scores.size(2),
+          ignore,
+          cuda::index_check(op, "target", classes, 1)};
 }
 unsigned blocks_for(int64_t count) { return static_cast<unsigned>(cuda::ceil_div(count, kThreads)); }
 
@@ -121,8 +129,8 @@ void nll_loss_forward_cuda(const Tensor& output, const Tensor& total_weight, con
 }
 
 template <class T>
-void nll_loss_backward_cuda(const Tensor& grad_input, const Tensor& grad_output, const Tensor& target, const Tensor& weight,
-                            int64_t reduction, int64_t ignore_index, const Tensor& total_weight) {
+void nll_loss_backward_cuda(const Tensor& grad_input, const Tensor& grad_output, const Tensor& target,
+                            const Tensor& weight, int64_t reduction, int64_t ignore_index, const Tensor& total_weight) {
   const DeviceGuard guard(grad_input.device());
   const auto l = losses<T>("nll_loss_backward", grad_input, target, weight, ignore_index);
   cuda::launch(backward_kernel<T>, blocks_for(l.count), kThreads, 0, l, static_cast<const T*>(grad_output.data_ptr()),

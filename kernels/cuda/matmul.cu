@@ -9,9 +9,9 @@
 #include <tenon/dispatch/make_tensor.h>
 #include <tenon/kernels/cuda/cublaslt.h>
 #include <tenon/kernels/cuda/launch.h>
-#include <tenon/kernels/cuda/vector.cuh>
 #include <tenon/ops/matmul.h>
 #include <tenon/streams/guard.h>
+#include <tenon/kernels/cuda/vector.cuh>
 
 #include <algorithm>
 
@@ -56,12 +56,29 @@ constexpr int kTile = 64, kDepth = 16, kThreads = 256;
 
 // Integers are summed in unsigned words, whose low bits are those of the wrapped result.
 template <class T>
-struct Accumulator { using type = cuda::compute_t<T>; };
-template <> struct Accumulator<uint8_t> { using type = uint32_t; };
-template <> struct Accumulator<int8_t> { using type = uint32_t; };
-template <> struct Accumulator<int16_t> { using type = uint32_t; };
-template <> struct Accumulator<int32_t> { using type = uint32_t; };
-template <> struct Accumulator<int64_t> { using type = uint64_t; };
+struct Accumulator {
+  using type = cuda::compute_t<T>;
+};
+template <>
+struct Accumulator<uint8_t> {
+  using type = uint32_t;
+};
+template <>
+struct Accumulator<int8_t> {
+  using type = uint32_t;
+};
+template <>
+struct Accumulator<int16_t> {
+  using type = uint32_t;
+};
+template <>
+struct Accumulator<int32_t> {
+  using type = uint32_t;
+};
+template <>
+struct Accumulator<int64_t> {
+  using type = uint64_t;
+};
 template <class T>
 using accumulator_t = typename Accumulator<T>::type;
 
@@ -77,7 +94,8 @@ template <class T>
 __global__ void __launch_bounds__(kThreads) tiled_kernel(const TiledArgs<T> p) {
   using A = accumulator_t<T>;
   __shared__ A as[kDepth][kTile + 1], bs[kDepth][kTile + 1];
-  const int64_t row0 = int64_t(blockIdx.x / p.tiles_across) * kTile, column0 = int64_t(blockIdx.x % p.tiles_across) * kTile;
+  const int64_t row0 = int64_t(blockIdx.x / p.tiles_across) * kTile,
+                column0 = int64_t(blockIdx.x % p.tiles_across) * kTile;
   const int64_t batch = blockIdx.z;
   const T* a = reinterpret_cast<const T*>(p.a.data) + batch * p.a.batch_step;
   const T* b = reinterpret_cast<const T*>(p.b.data) + batch * p.b.batch_step;
@@ -212,13 +230,14 @@ bool library_product(const Tensor& out, const Tensor& self, const Tensor& a, con
   key.a_ld = y_transposed ? y.column_step : y.row_step;
   key.b_ld = x_transposed ? x.column_step : x.row_step;
   key.c_ld = c.row_step, key.d_ld = d.row_step;
-  if (batch > 1) key.a_step = y.batch_step, key.b_step = x.batch_step, key.c_step = c.batch_step, key.d_step = d.batch_step;
+  if (batch > 1)
+    key.a_step = y.batch_step, key.b_step = x.batch_step, key.c_step = c.batch_step, key.d_step = d.batch_step;
   key.a_align = cuda::alignment(y.data, key.a_step * size);
   key.b_align = cuda::alignment(x.data, key.b_step * size);
   key.c_align = cuda::alignment(c.data, key.c_step * size);
   key.d_align = cuda::alignment(d.data, key.d_step * size);
   key.a_transposed = y_transposed, key.b_transposed = x_transposed;
-  key.tf32 = (std::is_same_v<T, float> || std::is_same_v<T, complex<float>>) && allow_tf32();
+  key.tf32 = (std::is_same_v<T, float> || std::is_same_v<T, complex<float>>)&&allow_tf32();
   key.dtype = static_cast<uint8_t>(dtype_of<T>());
   key.device = static_cast<uint8_t>(out.device().index());
   p.a = y.data, p.b = x.data, p.c = c.data, p.d = d.data;

@@ -5,11 +5,11 @@
 // for weight and bias stay in registers beside the row itself; x and the gradient are read once. Each block leaves its
 // sums in a workspace, which a second kernel adds in order of block. Rows too long for registers take one kernel for
 // grad_input and one for the sums.
-#include <tenon/kernels/cuda/rows.cuh>
 #include <tenon/kernels/cuda/workspace.h>
 #include <tenon/kernels/math.h>
 #include <tenon/ops/norm.h>
 #include <tenon/streams/guard.h>
+#include <tenon/kernels/cuda/rows.cuh>
 
 #include <algorithm>
 
@@ -21,11 +21,11 @@ using cuda::load_vector;
 using cuda::store_vector;
 using cuda::Vector;
 
-constexpr int K = 4;                                // forward: vectors a thread
-constexpr int kLongLog2 = 9, kLongThreads = 512;    // a block walks a long row
-constexpr int kDown = 16;                           // column sums: threads down
+constexpr int K = 4;                              // forward: vectors a thread
+constexpr int kLongLog2 = 9, kLongThreads = 512;  // a block walks a long row
+constexpr int kDown = 16;                         // column sums: threads down
 template <class C>
-constexpr int kElements = sizeof(C) == 8 ? 4 : 8;   // backward: elements a thread
+constexpr int kElements = sizeof(C) == 8 ? 4 : 8;  // backward: elements a thread
 
 // --- forward ------------------------------------------------------------------------------------------------------
 template <class T, class P>
@@ -39,8 +39,8 @@ struct Forward {
 };
 
 template <int W, class T, class P>
-__device__ __forceinline__ void write_normalized(const Forward<T, P>& a, int64_t row, int64_t i, const compute_t<T> (&x)[W],
-                                                 compute_t<T> mean, compute_t<T> rstd) {
+__device__ __forceinline__ void write_normalized(const Forward<T, P>& a, int64_t row, int64_t i,
+                                                 const compute_t<T> (&x)[W], compute_t<T> mean, compute_t<T> rstd) {
   using C = compute_t<T>;
   Vector<P, W> weight, bias;
   if (a.weight) weight = load_vector<P, W>(a.weight + i);
@@ -135,10 +135,10 @@ __global__ void __launch_bounds__(kLongThreads) forward_long(const Forward<T, P>
 // --- backward -----------------------------------------------------------------------------------------------------
 template <class T, class P>
 struct Backward {
-  T* dx;                    // or null
+  T* dx;  // or null
   const T *dy, *x;
   const P *mean, *rstd, *weight;  // weight or null
-  compute_t<T>* partial;    // [2][blocks][n]: of weight and bias; or null
+  compute_t<T>* partial;          // [2][blocks][n]: of weight and bias; or null
   int64_t rows, n;
 };
 
@@ -189,7 +189,8 @@ __global__ void __launch_bounds__(cuda::kMostRowThreads) backward_rows(const Bac
       const bool in = place(k) < n;
 #pragma unroll
       for (int w = 0; w < W; ++w) {
-        const C d = static_cast<C>(now.dy[k].v[w]), hat = in ? (static_cast<C>(now.x[k].v[w]) - now.mean) * now.rstd : C(0);
+        const C d = static_cast<C>(now.dy[k].v[w]),
+                hat = in ? (static_cast<C>(now.x[k].v[w]) - now.mean) * now.rstd : C(0);
         weight_sum[k * W + w] += d * hat;
         bias_sum[k * W + w] += d;
         const C g = d * static_cast<C>(weight.v[w]);
@@ -281,7 +282,8 @@ __global__ void __launch_bounds__(32 * kDown) column_sums(const Backward<T, P> a
 #pragma unroll 4
     for (int64_t row = int64_t(blockIdx.y) * rows_each + threadIdx.y; row < end; row += kDown) {
       const C d = static_cast<C>(a.dy[row * a.n + column]);
-      sums[0] += d * ((static_cast<C>(a.x[row * a.n + column]) - static_cast<C>(a.mean[row])) * static_cast<C>(a.rstd[row]));
+      sums[0] +=
+          d * ((static_cast<C>(a.x[row * a.n + column]) - static_cast<C>(a.mean[row])) * static_cast<C>(a.rstd[row]));
       sums[1] += d;
     }
   all[0][threadIdx.y][threadIdx.x] = sums[0];
@@ -295,7 +297,8 @@ __global__ void __launch_bounds__(32 * kDown) column_sums(const Backward<T, P> a
 
 // The sums over `blocks` partial ones; blockIdx.y: weight or bias.
 template <class P, class C>
-__global__ void __launch_bounds__(32 * kDown) join_sums(P* weight, P* bias, const C* partial, int64_t blocks, int64_t n) {
+__global__ void __launch_bounds__(32 * kDown)
+    join_sums(P* weight, P* bias, const C* partial, int64_t blocks, int64_t n) {
   __shared__ C all[kDown][32];
   P* out = blockIdx.y == 0 ? weight : bias;
   if (!out) return;
@@ -315,34 +318,41 @@ __global__ void __launch_bounds__(32 * kDown) join_sums(P* weight, P* bias, cons
 
 // --- host ---------------------------------------------------------------------------------------------------------
 template <class T>
-T* pointer(const Tensor& t) { return t.defined() ? static_cast<T*>(t.data_ptr()) : nullptr; }
+T* pointer(const Tensor& t) {
+  return t.defined() ? static_cast<T*>(t.data_ptr()) : nullptr;
+}
 
 template <class T, class P>
 void forward(const Tensor& out, const Tensor& mean, const Tensor& rstd, const Tensor& x, const Tensor& weight,
              const Tensor& bias, double eps) {
   constexpr int W = static_cast<int>(16 / sizeof(T));
-  const Forward<T, P> a{pointer<T>(out), pointer<P>(mean), pointer<P>(rstd), pointer<T>(x), pointer<P>(weight), pointer<P>(bias),
-                        x.size(0), x.size(1), static_cast<compute_t<T>>(eps)};
+  const Forward<T, P> a{pointer<T>(out), pointer<P>(mean),   pointer<P>(rstd),
+                        pointer<T>(x),   pointer<P>(weight), pointer<P>(bias),
+                        x.size(0),       x.size(1),          static_cast<compute_t<T>>(eps)};
   const bool vectors = a.n % W == 0 && cuda::aligned_16(a.out, a.x, a.weight, a.bias);
   const int64_t count = vectors ? a.n / W : a.n;
   if (count <= K * cuda::kMostRowThreads) {
     const auto s = cuda::row_shape<K>(a.rows, count);
-    if (vectors) cuda::launch(forward_rows<W, T, P>, s.blocks, s.threads, 0, a, s.group_log2);
-    else cuda::launch(forward_rows<1, T, P>, s.blocks, s.threads, 0, a, s.group_log2);
+    if (vectors)
+      cuda::launch(forward_rows<W, T, P>, s.blocks, s.threads, 0, a, s.group_log2);
+    else
+      cuda::launch(forward_rows<1, T, P>, s.blocks, s.threads, 0, a, s.group_log2);
   } else {
     const auto blocks = static_cast<unsigned>(a.rows);
-    if (vectors) cuda::launch(forward_long<W, T, P>, blocks, kLongThreads, 0, a);
-    else cuda::launch(forward_long<1, T, P>, blocks, kLongThreads, 0, a);
+    if (vectors)
+      cuda::launch(forward_long<W, T, P>, blocks, kLongThreads, 0, a);
+    else
+      cuda::launch(forward_long<1, T, P>, blocks, kLongThreads, 0, a);
   }
 }
 
 template <class T, class P>
-void backward(const Tensor& dx, const Tensor& dweight, const Tensor& dbias, const Tensor& dy, const Tensor& x, const Tensor& mean,
-              const Tensor& rstd, const Tensor& weight) {
+void backward(const Tensor& dx, const Tensor& dweight, const Tensor& dbias, const Tensor& dy, const Tensor& x,
+              const Tensor& mean, const Tensor& rstd, const Tensor& weight) {
   using C = compute_t<T>;
   constexpr int W = static_cast<int>(16 / sizeof(T)), E = kElements<C>;
-  Backward<T, P> a{pointer<T>(dx), pointer<T>(dy), pointer<T>(x), pointer<P>(mean), pointer<P>(rstd), pointer<P>(weight),
-                   nullptr, x.size(0), x.size(1)};
+  Backward<T, P> a{pointer<T>(dx),     pointer<T>(dy), pointer<T>(x), pointer<P>(mean), pointer<P>(rstd),
+                   pointer<P>(weight), nullptr,        x.size(0),     x.size(1)};
   const bool sums = dweight.defined() || dbias.defined();
   if (!dx.defined() && !sums) return;
   const bool vectors = a.n % W == 0 && cuda::aligned_16(a.dx, a.dy, a.x, a.weight);
@@ -355,8 +365,10 @@ void backward(const Tensor& dx, const Tensor& dweight, const Tensor& dbias, cons
     const int threads = group_log2 == 10 ? 1024 : 512;
     blocks = std::min(cuda::ceil_div(a.rows, threads >> group_log2), int64_t(sms) * (1024 / threads));
     if (sums) a.partial = reinterpret_cast<C*>(workspace.allocate(2 * blocks * a.n * int64_t(sizeof(C))));
-    if (vectors) cuda::launch(backward_rows<W, E / W, T, P>, static_cast<unsigned>(blocks), threads, 0, a, group_log2);
-    else cuda::launch(backward_rows<1, E, T, P>, static_cast<unsigned>(blocks), threads, 0, a, group_log2);
+    if (vectors)
+      cuda::launch(backward_rows<W, E / W, T, P>, static_cast<unsigned>(blocks), threads, 0, a, group_log2);
+    else
+      cuda::launch(backward_rows<1, E, T, P>, static_cast<unsigned>(blocks), threads, 0, a, group_log2);
   } else {
     if (dx.defined()) cuda::launch(backward_long<T, P>, static_cast<unsigned>(a.rows), kLongThreads, 0, a);
     const int64_t tiles = cuda::ceil_div(a.n, 32);
@@ -365,8 +377,8 @@ void backward(const Tensor& dx, const Tensor& dweight, const Tensor& dbias, cons
     blocks = cuda::ceil_div(a.rows, rows_each);
     if (sums) {
       a.partial = reinterpret_cast<C*>(workspace.allocate(2 * blocks * a.n * int64_t(sizeof(C))));
-      cuda::launch(column_sums<T, P>, dim3(static_cast<unsigned>(tiles), static_cast<unsigned>(blocks)), dim3(32, kDown), 0, a,
-                   rows_each);
+      cuda::launch(column_sums<T, P>, dim3(static_cast<unsigned>(tiles), static_cast<unsigned>(blocks)),
+                   dim3(32, kDown), 0, a, rows_each);
     }
   }
   if (sums)
@@ -375,8 +387,8 @@ void backward(const Tensor& dx, const Tensor& dweight, const Tensor& dbias, cons
 }
 
 template <class T>
-void native_layer_norm_cuda(const Tensor& out, const Tensor& mean, const Tensor& rstd, const Tensor& x, const Tensor& weight,
-                            const Tensor& bias, double eps) {
+void native_layer_norm_cuda(const Tensor& out, const Tensor& mean, const Tensor& rstd, const Tensor& x,
+                            const Tensor& weight, const Tensor& bias, double eps) {
   const DeviceGuard guard(x.device());
   if (mean.dtype() == x.dtype()) return forward<T, T>(out, mean, rstd, x, weight, bias, eps);
   if constexpr (sizeof(T) == 2) forward<T, float>(out, mean, rstd, x, weight, bias, eps);

@@ -2,10 +2,10 @@
 // Random numbers and dropout, after the layout of kernels/philox.h: a thread makes one block of four 32-bit words, which
 // is four elements (two of 64 bits) that lie side by side, whatever the launch.
 #include <tenon/kernels/cuda/launch.h>
-#include <tenon/kernels/cuda/vector.cuh>
 #include <tenon/kernels/philox.h>
 #include <tenon/ops/random.h>
 #include <tenon/streams/guard.h>
+#include <tenon/kernels/cuda/vector.cuh>
 
 #include <cmath>
 
@@ -14,8 +14,14 @@ namespace {
 
 constexpr int kThreads = 256;
 
-template <class T> struct RealPart { using type = T; };
-template <class T> struct RealPart<complex<T>> { using type = T; };
+template <class T>
+struct RealPart {
+  using type = T;
+};
+template <class T>
+struct RealPart<complex<T>> {
+  using type = T;
+};
 
 // out[i] for N elements per block: f(block, first element, values). `whole`: vectors may be stored.
 template <int N, class T, class F>
@@ -39,8 +45,8 @@ template <int N, class T, class F>
 void fill(T* out, int64_t n, const PhiloxState& state, const F& f) {
   constexpr uintptr_t kBytes = sizeof(T) * N < 16 ? sizeof(T) * N : 16;
   const bool whole = reinterpret_cast<uintptr_t>(out) % kBytes == 0;
-  cuda::launch(random_kernel<N, T, F>, static_cast<unsigned>(cuda::ceil_div(n, int64_t(N) * kThreads)), kThreads, 0, out, n,
-               state, whole, f);
+  cuda::launch(random_kernel<N, T, F>, static_cast<unsigned>(cuda::ceil_div(n, int64_t(N) * kThreads)), kThreads, 0,
+               out, n, state, whole, f);
 }
 
 // --- uniform and normal: R is float, double or a half; a complex number is two of them ------------------------------
@@ -83,8 +89,10 @@ struct Normal {
 #pragma unroll
     for (int i = 0; i < N; i += 2) {
       C z[2];
-      if constexpr (std::is_same_v<R, double>) philox::normal_pair(block.wide(i), block.wide(i + 1), z[0], z[1]);
-      else philox::normal_pair(block.word[i], block.word[i + 1], z[0], z[1]);
+      if constexpr (std::is_same_v<R, double>)
+        philox::normal_pair(block.wide(i), block.wide(i + 1), z[0], z[1]);
+      else
+        philox::normal_pair(block.word[i], block.word[i + 1], z[0], z[1]);
       x[i] = static_cast<R>(unit ? z[0] : philox::scaled_normal(z[0], mean, std));
       x[i + 1] = static_cast<R>(unit ? z[1] : philox::scaled_normal(z[1], imaginary_mean, std));
     }
@@ -110,8 +118,10 @@ struct Integer {
   __device__ void operator()(const philox::Block& block, int64_t, int64_t, T (&x)[N]) const {
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      if constexpr (N == 2) x[i] = static_cast<T>(philox::integer_wide(block.wide(i), low, range));
-      else x[i] = static_cast<T>(philox::integer(block.word[i], low, range));
+      if constexpr (N == 2)
+        x[i] = static_cast<T>(philox::integer_wide(block.wide(i), low, range));
+      else
+        x[i] = static_cast<T>(philox::integer(block.word[i], low, range));
     }
   }
 };
@@ -119,8 +129,10 @@ template <class T>
 void random_cuda(const Tensor& out, int64_t low, uint64_t range, const PhiloxState& state) {
   const DeviceGuard guard(out.device());
   auto* x = static_cast<T*>(out.data_ptr());
-  if (range == 0 || range > kNarrowRange) fill<2>(x, out.numel(), state, Integer<T>{low, range});
-  else fill<4>(x, out.numel(), state, Integer<T>{low, range});
+  if (range == 0 || range > kNarrowRange)
+    fill<2>(x, out.numel(), state, Integer<T>{low, range});
+  else
+    fill<4>(x, out.numel(), state, Integer<T>{low, range});
 }
 
 // --- bernoulli ----------------------------------------------------------------------------------------------------
@@ -132,10 +144,14 @@ struct Bernoulli {
   __device__ double chance(int64_t i) const {
     if (!p) return number;
     switch (dtype) {
-      case kFloat64: return static_cast<const double*>(p)[i];
-      case kFloat16: return static_cast<float>(static_cast<const float16*>(p)[i]);
-      case kBFloat16: return static_cast<float>(static_cast<const bfloat16*>(p)[i]);
-      default: return static_cast<const float*>(p)[i];
+      case kFloat64:
+        return static_cast<const double*>(p)[i];
+      case kFloat16:
+        return static_cast<float>(static_cast<const float16*>(p)[i]);
+      case kBFloat16:
+        return static_cast<float>(static_cast<const bfloat16*>(p)[i]);
+      default:
+        return static_cast<const float*>(p)[i];
     }
   }
   template <int N>
@@ -157,8 +173,9 @@ void bernoulli_cuda(const Tensor& out, const Tensor& p, double number, const Phi
 
 // --- dropout: a thread takes one vector of 16 bytes, or of one block of numbers where that is more -----------------
 template <class T, bool kWhole>
-__global__ void __launch_bounds__(kThreads) dropout_kernel(T* out, bool* mask, const T* x, int64_t n, uint64_t threshold,
-                                                           cuda::compute_t<T> scale, const PhiloxState state) {
+__global__ void __launch_bounds__(kThreads)
+    dropout_kernel(T* out, bool* mask, const T* x, int64_t n, uint64_t threshold, cuda::compute_t<T> scale,
+                   const PhiloxState state) {
   using C = cuda::compute_t<T>;
   constexpr int W = sizeof(T) == 2 ? 8 : 4;
   const int64_t at = (int64_t(blockIdx.x) * kThreads + threadIdx.x) * W;
@@ -203,14 +220,16 @@ void native_dropout_cuda(const Tensor& out, const Tensor& mask, const Tensor& x,
   const C scale = keep == 0 ? C(0) : static_cast<C>(1 / keep);
   // fraction(word) < keep, in integers.
   const auto threshold = static_cast<uint64_t>(std::ceil(keep * 4294967296.0));
-  auto *to = static_cast<T*>(out.data_ptr());
-  auto *kept = static_cast<bool*>(mask.data_ptr());
+  auto* to = static_cast<T*>(out.data_ptr());
+  auto* kept = static_cast<bool*>(mask.data_ptr());
   const auto* from = static_cast<const T*>(x.data_ptr());
   const bool whole = ((reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from)) % 16 |
                       reinterpret_cast<uintptr_t>(kept) % W) == 0;
   const auto blocks = static_cast<unsigned>(cuda::ceil_div(n, W * kThreads));
-  if (whole) cuda::launch(dropout_kernel<T, true>, blocks, kThreads, 0, to, kept, from, n, threshold, scale, state);
-  else cuda::launch(dropout_kernel<T, false>, blocks, kThreads, 0, to, kept, from, n, threshold, scale, state);
+  if (whole)
+    cuda::launch(dropout_kernel<T, true>, blocks, kThreads, 0, to, kept, from, n, threshold, scale, state);
+  else
+    cuda::launch(dropout_kernel<T, false>, blocks, kThreads, 0, to, kept, from, n, threshold, scale, state);
 }
 
 using Inexact = Join<FloatsAndHalves, Complexes>;

@@ -13,7 +13,8 @@ namespace {
 
 constexpr int kThreads = 256;
 
-__global__ void __launch_bounds__(kThreads) make_keys(uint64_t* keys, uint32_t* places, int64_t n, const PhiloxState state) {
+__global__ void __launch_bounds__(kThreads)
+    make_keys(uint64_t* keys, uint32_t* places, int64_t n, const PhiloxState state) {
   const int64_t b = int64_t(blockIdx.x) * kThreads + threadIdx.x;
   if (b * 2 >= n) return;
   const philox::Block block = philox::generate(state.seed, philox::first_block(state) + static_cast<uint64_t>(b));
@@ -41,9 +42,11 @@ const uint32_t* sort_places(cuda::Workspace& memory, int64_t n, const PhiloxStat
   const auto stream = static_cast<cudaStream_t>(current_stream(Device(kCUDA)).handle());
   std::size_t bytes = 0;
   const int count = static_cast<int>(n);
-  TENON_CUDA(cub::DeviceRadixSort::SortPairs(nullptr, bytes, keys, sorted, places, sorted_places, count, 0, 64, stream));
+  TENON_CUDA(
+      cub::DeviceRadixSort::SortPairs(nullptr, bytes, keys, sorted, places, sorted_places, count, 0, 64, stream));
   const cuda::Workspace temporary(static_cast<int64_t>(bytes));
-  TENON_CUDA(cub::DeviceRadixSort::SortPairs(temporary.data(), bytes, keys, sorted, places, sorted_places, count, 0, 64, stream));
+  TENON_CUDA(cub::DeviceRadixSort::SortPairs(temporary.data(), bytes, keys, sorted, places, sorted_places, count, 0, 64,
+                                             stream));
   return sorted_places;
 }
 
@@ -53,8 +56,8 @@ void randperm_cuda(const Tensor& out, const PhiloxState& state) {
   const int64_t n = out.numel();
   cuda::Workspace memory;
   const uint32_t* places = sort_places(memory, n, state);
-  cuda::launch(write_places<T>, static_cast<unsigned>(cuda::ceil_div(n, kThreads)), kThreads, 0, static_cast<T*>(out.data_ptr()),
-               places, n);
+  cuda::launch(write_places<T>, static_cast<unsigned>(cuda::ceil_div(n, kThreads)), kThreads, 0,
+               static_cast<T*>(out.data_ptr()), places, n);
 }
 
 TENON_REGISTER_KERNEL(op::randperm, cuda, Numbers, randperm_cuda);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sum and mean, variance, and whether all or any elements are true. Largest and smallest elements: reduce_extreme.cu.
+#include <tenon/ops/reduce.h>
 #include <tenon/kernels/cuda/reduce.cuh>
 #include <tenon/kernels/cuda/scalar.cuh>
-#include <tenon/ops/reduce.h>
 
 namespace tenon {
 namespace {
@@ -11,8 +11,10 @@ using FloatsAndComplexes = Join<FloatsAndHalves, Complexes>;
 
 template <int N, class A>
 __device__ __forceinline__ A tree_sum(const A* a) {
-  if constexpr (N == 1) return a[0];
-  else return tree_sum<N / 2>(a) + tree_sum<N - N / 2>(a + N / 2);
+  if constexpr (N == 1)
+    return a[0];
+  else
+    return tree_sum<N / 2>(a) + tree_sum<N - N / 2>(a + N / 2);
 }
 
 // Adds in float for the halves and int64 for integers, as a tree over what a thread has loaded: the error grows with
@@ -49,9 +51,13 @@ struct Sum {
   }
 };
 template <class T>
-void sum_cuda(const ReducePlan& plan) { cuda::reduce(plan, Sum<T>{false}); }
+void sum_cuda(const ReducePlan& plan) {
+  cuda::reduce(plan, Sum<T>{false});
+}
 template <class T>
-void mean_cuda(const ReducePlan& plan) { cuda::reduce(plan, Sum<T>{true}); }
+void mean_cuda(const ReducePlan& plan) {
+  cuda::reduce(plan, Sum<T>{true});
+}
 
 // Mean and squared deviations. What a thread has loaded is taken in two exact passes, then joined to the rest by the
 // pairwise update (Chan, Golub and LeVeque 1983): one division for many elements.
@@ -117,7 +123,9 @@ struct Variance<complex<T>> {
   }
 };
 template <class T>
-void var_cuda(const ReducePlan& plan, const double& correction) { cuda::reduce(plan, Variance<T>{correction}); }
+void var_cuda(const ReducePlan& plan, const double& correction) {
+  cuda::reduce(plan, Variance<T>{correction});
+}
 
 // Any element true, or, with both ends negated, all.
 template <class T>
@@ -144,9 +152,13 @@ struct Any {
   }
 };
 template <class T>
-void any_cuda(const ReducePlan& plan) { cuda::reduce(plan, Any<T>{false}); }
+void any_cuda(const ReducePlan& plan) {
+  cuda::reduce(plan, Any<T>{false});
+}
 template <class T>
-void all_cuda(const ReducePlan& plan) { cuda::reduce(plan, Any<T>{true}); }
+void all_cuda(const ReducePlan& plan) {
+  cuda::reduce(plan, Any<T>{true});
+}
 
 TENON_REGISTER_KERNEL(op::sum, cuda, AllTypes, sum_cuda);
 TENON_REGISTER_KERNEL(op::mean, cuda, FloatsAndComplexes, mean_cuda);

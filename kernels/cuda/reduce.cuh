@@ -17,8 +17,8 @@
 #include <tenon/dispatch/reduce_plan.h>
 #include <tenon/kernels/cuda/divider.h>
 #include <tenon/kernels/cuda/launch.h>
-#include <tenon/kernels/cuda/vector.cuh>
 #include <tenon/kernels/cuda/workspace.h>
+#include <tenon/kernels/cuda/vector.cuh>
 
 namespace tenon::cuda {
 
@@ -37,12 +37,12 @@ struct Positions {
 struct ReduceArgs {
   const char* input;
   char* output[2];
-  char* partial;        ///< [splits][kept], or null: results are final
-  int64_t reduced;      ///< elements per result, in all splits
-  int64_t chunk;        ///< of them per split, below 2^31
-  int64_t split_bytes;  ///< from one split's first element to the next one's, or 0 and ...
-  uint32_t split_start; ///< ... the position at which a split begins advances by this
-  uint32_t kept;        ///< results
+  char* partial;         ///< [splits][kept], or null: results are final
+  int64_t reduced;       ///< elements per result, in all splits
+  int64_t chunk;         ///< of them per split, below 2^31
+  int64_t split_bytes;   ///< from one split's first element to the next one's, or 0 and ...
+  uint32_t split_start;  ///< ... the position at which a split begins advances by this
+  uint32_t kept;         ///< results
   uint32_t splits;
   uint32_t group_log2;  ///< inner: threads per result; columns: threads side by side in a block
   int kept_ndim, reduced_ndim;
@@ -115,7 +115,8 @@ __device__ __forceinline__ void store_result(const ReduceArgs& p, const Op& op, 
   }
   // The divisions are repeated for each output; there is one result for many elements.
   char* out0 = p.output[0] + find_offset(p.kept_ndim, p.kept_sizes, p.output_strides[0], result);
-  char* out1 = p.output[1] ? p.output[1] + find_offset(p.kept_ndim, p.kept_sizes, p.output_strides[1], result) : nullptr;
+  char* out1 =
+      p.output[1] ? p.output[1] + find_offset(p.kept_ndim, p.kept_sizes, p.output_strides[1], result) : nullptr;
   op.store(acc, out0, out1, p.reduced);
 }
 
@@ -146,8 +147,8 @@ __global__ void __launch_bounds__(kReduceThreads) reduce_inner(const __grid_cons
     }
     const uint32_t vectors = (count - head) / W;
     auto address = [&](uint32_t i) {
-      return base + (flat ? int64_t(i) * stride
-                          : find_offset(p.reduced_ndim, p.reduced_sizes, p.reduced_strides, start + i));
+      return base +
+             (flat ? int64_t(i) * stride : find_offset(p.reduced_ndim, p.reduced_sizes, p.reduced_strides, start + i));
     };
     uint32_t i = lane;
     for (; i + (U - 1) * group < vectors; i += U * group) {
@@ -195,8 +196,8 @@ __global__ void __launch_bounds__(kReduceThreads) reduce_columns(const __grid_co
     const bool flat = p.reduced_ndim == 1;
     const int64_t stride = p.reduced_strides[0];
     auto address = [&](uint32_t i) {
-      return base + (flat ? int64_t(i) * stride
-                          : find_offset(p.reduced_ndim, p.reduced_sizes, p.reduced_strides, start + i));
+      return base +
+             (flat ? int64_t(i) * stride : find_offset(p.reduced_ndim, p.reduced_sizes, p.reduced_strides, start + i));
     };
     uint32_t i = y;
     for (; i + (U - 1) * down < count; i += U * down) {
@@ -276,10 +277,14 @@ void reduce_range(const ReduceRange& range, const Op& op) {
   plan_reduce(l, range, W, kColumnWidth);
   Workspace workspace;
   if (l.args.splits > 1) l.args.partial = workspace.allocate(int64_t(l.args.splits) * l.args.kept * sizeof(A));
-  if (l.columns && l.vectors) launch(reduce_columns<Op, kColumnWidth>, l.grid, kReduceThreads, 0, l.args, op);
-  else if (l.columns) launch(reduce_columns<Op, 1>, l.grid, kReduceThreads, 0, l.args, op);
-  else if (l.vectors) launch(reduce_inner<Op, W>, l.grid, kReduceThreads, 0, l.args, op);
-  else launch(reduce_inner<Op, 1>, l.grid, kReduceThreads, 0, l.args, op);
+  if (l.columns && l.vectors)
+    launch(reduce_columns<Op, kColumnWidth>, l.grid, kReduceThreads, 0, l.args, op);
+  else if (l.columns)
+    launch(reduce_columns<Op, 1>, l.grid, kReduceThreads, 0, l.args, op);
+  else if (l.vectors)
+    launch(reduce_inner<Op, W>, l.grid, kReduceThreads, 0, l.args, op);
+  else
+    launch(reduce_inner<Op, 1>, l.grid, kReduceThreads, 0, l.args, op);
   if (l.args.splits > 1) {
     const auto* partial = reinterpret_cast<const A*>(l.args.partial);
     plan_combine(l);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Largest and smallest elements, and where they are. NaN beats every number; among equals the first position wins.
+#include <tenon/ops/reduce.h>
 #include <tenon/kernels/cuda/reduce.cuh>
 #include <tenon/kernels/cuda/scalar.cuh>
-#include <tenon/ops/reduce.h>
 
 namespace tenon {
 namespace {
@@ -25,8 +25,10 @@ struct Extreme {
   using Acc = cuda::compute_t<T>;
 
   __device__ static Acc choose(Acc a, Acc b) {
-    if constexpr (kMin) return cuda::smaller<Acc>(a, b);
-    else return cuda::larger<Acc>(a, b);
+    if constexpr (kMin)
+      return cuda::smaller<Acc>(a, b);
+    else
+      return cuda::larger<Acc>(a, b);
   }
   __device__ Acc identity() const { return worst<Acc, kMin>(); }
   template <int N, int W>
@@ -37,7 +39,9 @@ struct Extreme {
     acc = choose(acc, best);
   }
   __device__ void merge(Acc& a, const Acc& b) const { a = choose(a, b); }
-  __device__ void store(const Acc& acc, char* out, char*, int64_t) const { *reinterpret_cast<T*>(out) = static_cast<T>(acc); }
+  __device__ void store(const Acc& acc, char* out, char*, int64_t) const {
+    *reinterpret_cast<T*>(out) = static_cast<T>(acc);
+  }
 };
 
 // Positions within what a thread has loaded are compile-time numbers; the 64-bit one is made once for all of them.
@@ -52,8 +56,10 @@ struct ExtremeAt {
   bool position_only;
 
   __device__ static bool better(C a, C b) {
-    if constexpr (cuda::is_float_v<C>) return !(kMin ? a >= b : a <= b) && b == b;  // NaN is better than any number
-    else return kMin ? a < b : a > b;
+    if constexpr (cuda::is_float_v<C>)
+      return !(kMin ? a >= b : a <= b) && b == b;  // NaN is better than any number
+    else
+      return kMin ? a < b : a > b;
   }
   __device__ Acc identity() const { return {-1, C(0)}; }
   template <int N, int W>
@@ -69,8 +75,8 @@ struct ExtremeAt {
   }
   __device__ void merge(Acc& a, const Acc& b) const {
     if (b.position < 0) return;
-    const bool take = a.position < 0 || better(b.value, a.value) ||
-                      (!better(a.value, b.value) && b.position < a.position);
+    const bool take =
+        a.position < 0 || better(b.value, a.value) || (!better(a.value, b.value) && b.position < a.position);
     if (take) a = b;
   }
   __device__ void store(const Acc& acc, char* first, char* second, int64_t) const {
@@ -84,17 +90,29 @@ struct ExtremeAt {
 };
 
 template <class T>
-void amax_cuda(const ReducePlan& plan) { cuda::reduce(plan, Extreme<T, false>{}); }
+void amax_cuda(const ReducePlan& plan) {
+  cuda::reduce(plan, Extreme<T, false>{});
+}
 template <class T>
-void amin_cuda(const ReducePlan& plan) { cuda::reduce(plan, Extreme<T, true>{}); }
+void amin_cuda(const ReducePlan& plan) {
+  cuda::reduce(plan, Extreme<T, true>{});
+}
 template <class T>
-void max_dim_cuda(const ReducePlan& plan) { cuda::reduce(plan, ExtremeAt<T, false>{false}); }
+void max_dim_cuda(const ReducePlan& plan) {
+  cuda::reduce(plan, ExtremeAt<T, false>{false});
+}
 template <class T>
-void min_dim_cuda(const ReducePlan& plan) { cuda::reduce(plan, ExtremeAt<T, true>{false}); }
+void min_dim_cuda(const ReducePlan& plan) {
+  cuda::reduce(plan, ExtremeAt<T, true>{false});
+}
 template <class T>
-void argmax_cuda(const ReducePlan& plan) { cuda::reduce(plan, ExtremeAt<T, false>{true}); }
+void argmax_cuda(const ReducePlan& plan) {
+  cuda::reduce(plan, ExtremeAt<T, false>{true});
+}
 template <class T>
-void argmin_cuda(const ReducePlan& plan) { cuda::reduce(plan, ExtremeAt<T, true>{true}); }
+void argmin_cuda(const ReducePlan& plan) {
+  cuda::reduce(plan, ExtremeAt<T, true>{true});
+}
 
 TENON_REGISTER_KERNEL(op::amax, cuda, Ordered, amax_cuda);
 TENON_REGISTER_KERNEL(op::amin, cuda, Ordered, amin_cuda);

@@ -64,7 +64,9 @@ __device__ __forceinline__ void fold_row(C (&v)[N], int group_log2, C identity, 
 
 struct Plus {
   template <class C>
-  __device__ __forceinline__ C operator()(C a, C b) const { return a + b; }
+  __device__ __forceinline__ C operator()(C a, C b) const {
+    return a + b;
+  }
 };
 struct Most {
   __device__ __forceinline__ float operator()(float a, float b) const { return fmaxf(a, b); }
@@ -73,7 +75,8 @@ struct Most {
 
 /// The thread's vectors of a row of n; zero beyond its end.
 template <int W, int K, class T>
-__device__ __forceinline__ void load_vectors(Vector<T, W> (&x)[K], const T* row, int n, int lane, int group_log2, bool valid) {
+__device__ __forceinline__ void load_vectors(Vector<T, W> (&x)[K], const T* row, int n, int lane, int group_log2,
+                                             bool valid) {
 #pragma unroll
   for (int k = 0; k < K; ++k) {
     const int i = (lane + (k << group_log2)) * W;
@@ -83,8 +86,8 @@ __device__ __forceinline__ void load_vectors(Vector<T, W> (&x)[K], const T* row,
 }
 /// The thread's elements of a row of n, in the compute type; `fill` beyond its end.
 template <int W, int K, class T>
-__device__ __forceinline__ void load_row(compute_t<T> (&v)[K * W], const T* row, int n, int lane, int group_log2, bool valid,
-                                         compute_t<T> fill) {
+__device__ __forceinline__ void load_row(compute_t<T> (&v)[K * W], const T* row, int n, int lane, int group_log2,
+                                         bool valid, compute_t<T> fill) {
   Vector<T, W> x[K];
 #pragma unroll
   for (int k = 0; k < K; ++k) {

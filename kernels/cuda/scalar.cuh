@@ -12,15 +12,20 @@ inline constexpr bool is_float_v = std::is_same_v<compute_t<T>, float> || std::i
 
 template <class T>
 __device__ __forceinline__ bool is_nonzero(T v) {
-  if constexpr (is_complex_v<T>) return v.re != 0 || v.im != 0;
-  else return static_cast<compute_t<T>>(v) != compute_t<T>(0);
+  if constexpr (is_complex_v<T>)
+    return v.re != 0 || v.im != 0;
+  else
+    return static_cast<compute_t<T>>(v) != compute_t<T>(0);
 }
 
 template <class T>
 __device__ __forceinline__ bool is_nan(T v) {
-  if constexpr (is_complex_v<T>) return v.re != v.re || v.im != v.im;
-  else if constexpr (is_float_v<T>) return static_cast<compute_t<T>>(v) != static_cast<compute_t<T>>(v);
-  else return false;
+  if constexpr (is_complex_v<T>)
+    return v.re != v.re || v.im != v.im;
+  else if constexpr (is_float_v<T>)
+    return static_cast<compute_t<T>>(v) != static_cast<compute_t<T>>(v);
+  else
+    return false;
 }
 
 /// The larger; NaN if either is NaN. T is a compute type.
@@ -57,15 +62,19 @@ __device__ __forceinline__ To convert(From v) {
     return is_nonzero(v);
   } else if constexpr (is_complex_v<To>) {
     using V = typename To::value_type;
-    if constexpr (is_complex_v<From>) return To(static_cast<V>(v.re), static_cast<V>(v.im));
-    else return To(static_cast<V>(static_cast<compute_t<From>>(v)));
+    if constexpr (is_complex_v<From>)
+      return To(static_cast<V>(v.re), static_cast<V>(v.im));
+    else
+      return To(static_cast<V>(static_cast<compute_t<From>>(v)));
   } else if constexpr (is_complex_v<From>) {
     return convert<To>(v.re);
   } else if constexpr (!std::is_same_v<compute_t<To>, To>) {
     return To(static_cast<float>(static_cast<compute_t<From>>(v)));
   } else if constexpr (std::is_integral_v<To> && is_float_v<From>) {
-    if constexpr (std::is_same_v<To, int32_t>) return static_cast<int32_t>(static_cast<compute_t<From>>(v));
-    else return static_cast<To>(static_cast<int64_t>(static_cast<compute_t<From>>(v)));
+    if constexpr (std::is_same_v<To, int32_t>)
+      return static_cast<int32_t>(static_cast<compute_t<From>>(v));
+    else
+      return static_cast<To>(static_cast<int64_t>(static_cast<compute_t<From>>(v)));
   } else {
     return static_cast<To>(static_cast<compute_t<From>>(v));
   }

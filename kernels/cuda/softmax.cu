@@ -3,11 +3,11 @@
 // copied). Rows (inner is 1) stay in registers up to 4096 vectors (backward of the halves: 2048); longer ones and
 // columns are read twice, with maximum and sum found in one walk. The halves compute in float.
 #include <tenon/dispatch/make_tensor.h>
-#include <tenon/kernels/cuda/rows.cuh>
-#include <tenon/kernels/cuda/scalar.cuh>
 #include <tenon/kernels/math.h>
 #include <tenon/ops/softmax.h>
 #include <tenon/streams/guard.h>
+#include <tenon/kernels/cuda/rows.cuh>
+#include <tenon/kernels/cuda/scalar.cuh>
 
 namespace tenon {
 namespace {
@@ -18,7 +18,9 @@ template <int W>
 constexpr int kBackward = W == 8 ? 2 : K;  // backward holds two rows
 
 template <class C>
-__device__ __forceinline__ C lowest() { return -math::infinity<C>(); }
+__device__ __forceinline__ C lowest() {
+  return -math::infinity<C>();
+}
 
 // Maximum so far, and the sum of exp(x - maximum).
 template <class C>
@@ -46,29 +48,38 @@ __device__ __forceinline__ Sum<C> merge(Sum<C> a, Sum<C> b) {
 // The result of one element from the row's maximum and `scale`, which is 1 / sum or log(sum).
 template <bool kLog, class C>
 __device__ __forceinline__ C result(C x, C top, C scale) {
-  if constexpr (kLog) return x - top - scale;
-  else return math::exp(x - top) * scale;
+  if constexpr (kLog)
+    return x - top - scale;
+  else
+    return math::exp(x - top) * scale;
 }
 template <bool kLog, class C>
 __device__ __forceinline__ C scale_of(C sum) {
-  if constexpr (kLog) return math::log(sum);
-  else return C(1) / sum;
+  if constexpr (kLog)
+    return math::log(sum);
+  else
+    return C(1) / sum;
 }
 // Backward: what is summed, and the result.
 template <bool kLog, class C>
 __device__ __forceinline__ C term(C g, C y) {
-  if constexpr (kLog) return g;
-  else return g * y;
+  if constexpr (kLog)
+    return g;
+  else
+    return g * y;
 }
 template <bool kLog, class C>
 __device__ __forceinline__ C result_backward(C g, C y, C sum) {
-  if constexpr (kLog) return g - math::exp(y) * sum;
-  else return (g - sum) * y;
+  if constexpr (kLog)
+    return g - math::exp(y) * sum;
+  else
+    return (g - sum) * y;
 }
 
 // --- rows in registers --------------------------------------------------------------------------------------------
 template <bool kLog, int W, class T>
-__global__ void __launch_bounds__(cuda::kMostRowThreads) forward_rows(const T* x, T* y, int64_t rows, int n, int group_log2) {
+__global__ void __launch_bounds__(cuda::kMostRowThreads)
+    forward_rows(const T* x, T* y, int64_t rows, int n, int group_log2) {
   using C = compute_t<T>;
   const int lane = threadIdx.x & ((1 << group_log2) - 1);
   const int64_t row = int64_t(blockIdx.x) * (blockDim.x >> group_log2) + (threadIdx.x >> group_log2);
@@ -209,7 +220,8 @@ __global__ void __launch_bounds__(32 * kMostDown) forward_columns(const T* x, T*
     int64_t i = threadIdx.y;
     const T* p = x + start + i * c.inner;
     for (; i + 3 * int64_t(blockDim.y) < c.n; i += 4 * blockDim.y, p += 4 * step) {
-      const C v[4] = {static_cast<C>(p[0]), static_cast<C>(p[step]), static_cast<C>(p[2 * step]), static_cast<C>(p[3 * step])};
+      const C v[4] = {static_cast<C>(p[0]), static_cast<C>(p[step]), static_cast<C>(p[2 * step]),
+                      static_cast<C>(p[3 * step])};
       add(a, v);
     }
     for (; i < c.n; i += blockDim.y, p += step) {
@@ -255,7 +267,8 @@ __global__ void __launch_bounds__(32 * kMostDown) backward_columns(const T* grad
 struct Geometry {
   int64_t outer = 1, n = 1, inner = 1;
   explicit Geometry(const Tensor& t, int64_t dim) {
-    for (int64_t d = 0; d < t.dim(); ++d) (d < dim ? outer : d == dim ? n : inner) *= t.sizes()[static_cast<std::size_t>(d)];
+    for (int64_t d = 0; d < t.dim(); ++d)
+      (d < dim ? outer : d == dim ? n : inner) *= t.sizes()[static_cast<std::size_t>(d)];
   }
 };
 struct ColumnLaunch {
@@ -313,10 +326,12 @@ void backward(const Tensor& grad_input, const Tensor& grad_output, const Tensor&
     cuda::launch(backward_columns<kLog, T>, l.grid, l.block, 0, dy, y, dx, l.columns);
   } else if (g.n % W == 0 && g.n <= W * kBackward<W> * cuda::kMostRowThreads && cuda::aligned_16(dy, y, dx)) {
     const auto s = cuda::row_shape<kBackward<W>>(g.outer, g.n / W);
-    cuda::launch(backward_rows<kLog, W, T>, s.blocks, s.threads, 0, dy, y, dx, g.outer, static_cast<int>(g.n), s.group_log2);
+    cuda::launch(backward_rows<kLog, W, T>, s.blocks, s.threads, 0, dy, y, dx, g.outer, static_cast<int>(g.n),
+                 s.group_log2);
   } else if (g.n <= kBackward<1> * cuda::kMostRowThreads) {
     const auto s = cuda::row_shape<kBackward<1>>(g.outer, g.n);
-    cuda::launch(backward_rows<kLog, 1, T>, s.blocks, s.threads, 0, dy, y, dx, g.outer, static_cast<int>(g.n), s.group_log2);
+    cuda::launch(backward_rows<kLog, 1, T>, s.blocks, s.threads, 0, dy, y, dx, g.outer, static_cast<int>(g.n),
+                 s.group_log2);
   } else if (cuda::alike(dy, y, dx)) {
     cuda::launch(backward_long<kLog, W, T>, static_cast<unsigned>(g.outer), kLongThreads, 0, dy, y, dx, g.n);
   } else {
@@ -326,11 +341,17 @@ void backward(const Tensor& grad_input, const Tensor& grad_output, const Tensor&
 }
 
 template <class T>
-void softmax_cuda(const Tensor& out, const Tensor& self, int64_t dim) { forward<false, T>(out, self, dim); }
+void softmax_cuda(const Tensor& out, const Tensor& self, int64_t dim) {
+  forward<false, T>(out, self, dim);
+}
 template <class T>
-void log_softmax_cuda(const Tensor& out, const Tensor& self, int64_t dim) { forward<true, T>(out, self, dim); }
+void log_softmax_cuda(const Tensor& out, const Tensor& self, int64_t dim) {
+  forward<true, T>(out, self, dim);
+}
 template <class T>
-void softmax_backward_cuda(const Tensor& dx, const Tensor& dy, const Tensor& y, int64_t dim) { backward<false, T>(dx, dy, y, dim); }
+void softmax_backward_cuda(const Tensor& dx, const Tensor& dy, const Tensor& y, int64_t dim) {
+  backward<false, T>(dx, dy, y, dim);
+}
 template <class T>
 void log_softmax_backward_cuda(const Tensor& dx, const Tensor& dy, const Tensor& y, int64_t dim) {
   backward<true, T>(dx, dy, y, dim);

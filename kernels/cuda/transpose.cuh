@@ -18,10 +18,10 @@ namespace tenon::cuda {
 struct TransposeArgs {
   char* out;
   const char* in;
-  uint32_t x, y;               ///< sizes
-  int64_t out_step, in_step;   ///< bytes from one y to the next in the result, one x to the next in the source
+  uint32_t x, y;              ///< sizes
+  int64_t out_step, in_step;  ///< bytes from one y to the next in the result, one x to the next in the source
   uint32_t tiles_x, tiles_y;
-  Divider tiles;               ///< in one batch entry
+  Divider tiles;  ///< in one batch entry
   int batch_ndim;
   Divider batch_sizes[kMaxDims];
   int64_t out_strides[kMaxDims], in_strides[kMaxDims];
@@ -75,8 +75,10 @@ __global__ void __launch_bounds__(kTransposeThreads) transpose_kernel(const __gr
 
 template <int Bytes>
 void launch_transpose(const TransposeArgs& p, unsigned blocks, bool vectors) {
-  if (vectors) launch(transpose_kernel<Bytes, 16 / Bytes>, blocks, kTransposeThreads, 0, p);
-  else launch(transpose_kernel<Bytes, 1>, blocks, kTransposeThreads, 0, p);
+  if (vectors)
+    launch(transpose_kernel<Bytes, 16 / Bytes>, blocks, kTransposeThreads, 0, p);
+  else
+    launch(transpose_kernel<Bytes, 1>, blocks, kTransposeThreads, 0, p);
 }
 
 }  // namespace detail

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Elementwise operators of one tensor. The halves compute in float and round once.
-#include <tenon/kernels/cuda/loops.cuh>
-#include <tenon/kernels/cuda/scalar.cuh>
 #include <tenon/kernels/math.h>
 #include <tenon/ops/unary.h>
+#include <tenon/kernels/cuda/loops.cuh>
+#include <tenon/kernels/cuda/scalar.cuh>
 
 namespace tenon {
 namespace {
@@ -14,20 +14,28 @@ using FloatsAndComplexes = Join<FloatsAndHalves, Complexes>;
 template <class T>
 struct Neg {
   __device__ T operator()(T x) const {
-    if constexpr (std::is_integral_v<T>) return static_cast<T>(0 - static_cast<uint64_t>(x));
-    else if constexpr (is_complex_v<T>) return -x;
-    else return static_cast<T>(-static_cast<cuda::compute_t<T>>(x));
+    if constexpr (std::is_integral_v<T>)
+      return static_cast<T>(0 - static_cast<uint64_t>(x));
+    else if constexpr (is_complex_v<T>)
+      return -x;
+    else
+      return static_cast<T>(-static_cast<cuda::compute_t<T>>(x));
   }
 };
 template <class T>
-void neg_cuda(const LoopPlan& plan) { cuda::elementwise(plan, Neg<T>{}); }
+void neg_cuda(const LoopPlan& plan) {
+  cuda::elementwise(plan, Neg<T>{});
+}
 
 template <class T>
 struct Abs {
   __device__ T operator()(T x) const {
-    if constexpr (cuda::is_float_v<T>) return static_cast<T>(math::fabs(static_cast<cuda::compute_t<T>>(x)));
-    else if constexpr (std::is_signed_v<T>) return x < 0 ? static_cast<T>(0 - static_cast<uint64_t>(x)) : x;
-    else return x;
+    if constexpr (cuda::is_float_v<T>)
+      return static_cast<T>(math::fabs(static_cast<cuda::compute_t<T>>(x)));
+    else if constexpr (std::is_signed_v<T>)
+      return x < 0 ? static_cast<T>(0 - static_cast<uint64_t>(x)) : x;
+    else
+      return x;
   }
 };
 template <class T>
@@ -35,7 +43,9 @@ struct Abs<complex<T>> {
   __device__ T operator()(complex<T> x) const { return math::abs(x); }
 };
 template <class T>
-void abs_cuda(const LoopPlan& plan) { cuda::elementwise(plan, Abs<T>{}); }
+void abs_cuda(const LoopPlan& plan) {
+  cuda::elementwise(plan, Abs<T>{});
+}
 
 // NaN has no sign and gives 0, as in PyTorch.
 template <class T>
@@ -50,20 +60,26 @@ struct Sgn {
     } else {
       using C = cuda::compute_t<T>;
       const C v = x;
-      if constexpr (std::is_unsigned_v<C>) return v != 0;
-      else return static_cast<T>(static_cast<C>(static_cast<int>(v > C(0)) - static_cast<int>(v < C(0))));
+      if constexpr (std::is_unsigned_v<C>)
+        return v != 0;
+      else
+        return static_cast<T>(static_cast<C>(static_cast<int>(v > C(0)) - static_cast<int>(v < C(0))));
     }
   }
 };
 template <class T>
-void sgn_cuda(const LoopPlan& plan) { cuda::elementwise(plan, Sgn<T>{}); }
+void sgn_cuda(const LoopPlan& plan) {
+  cuda::elementwise(plan, Sgn<T>{});
+}
 
 template <class T>
 struct Square {
   __device__ T operator()(T x) const { return static_cast<T>(x * x); }
 };
 template <class T>
-void square_cuda(const LoopPlan& plan) { cuda::elementwise(plan, Square<T>{}); }
+void square_cuda(const LoopPlan& plan) {
+  cuda::elementwise(plan, Square<T>{});
+}
 
 template <class T>
 struct Relu {
@@ -71,7 +87,9 @@ struct Relu {
   __device__ T operator()(T x) const { return static_cast<C>(x) <= C(0) ? static_cast<T>(C(0)) : x; }  // NaN stays
 };
 template <class T>
-void relu_cuda(const LoopPlan& plan) { cuda::elementwise(plan, Relu<T>{}); }
+void relu_cuda(const LoopPlan& plan) {
+  cuda::elementwise(plan, Relu<T>{});
+}
 
 template <class T>
 struct Conj {
@@ -79,23 +97,27 @@ struct Conj {
 };
 template <class T>
 void conj_cuda(const LoopPlan& plan) {
-  if constexpr (is_complex_v<T>) cuda::elementwise(plan, Conj<T>{});
-  else cuda::elementwise(plan, cuda::Identity<cuda::word_t<sizeof(T)>>{});
+  if constexpr (is_complex_v<T>)
+    cuda::elementwise(plan, Conj<T>{});
+  else
+    cuda::elementwise(plan, cuda::Identity<cuda::word_t<sizeof(T)>>{});
 }
 
 // A float function for real and complex types. Complex ones are long: one element at a time.
-#define TENON_FLOAT_FUNCTION(Name, name, expression)                                              \
-  template <class T>                                                                              \
-  struct Name {                                                                                   \
-    static constexpr int kUnroll = sizeof(cuda::compute_t<T>) == 4 ? 2 : 1;                       \
-    static constexpr int kWidth = is_complex_v<T> ? 1 : 8;                                        \
-    __device__ T operator()(T v) const {                                                          \
-      const cuda::compute_t<T> x = v;                                                             \
-      return static_cast<T>(expression);                                                          \
-    }                                                                                             \
-  };                                                                                              \
-  template <class T>                                                                              \
-  void name(const LoopPlan& plan) { cuda::elementwise(plan, Name<T>{}); }
+#define TENON_FLOAT_FUNCTION(Name, name, expression)                        \
+  template <class T>                                                        \
+  struct Name {                                                             \
+    static constexpr int kUnroll = sizeof(cuda::compute_t<T>) == 4 ? 2 : 1; \
+    static constexpr int kWidth = is_complex_v<T> ? 1 : 8;                  \
+    __device__ T operator()(T v) const {                                    \
+      const cuda::compute_t<T> x = v;                                       \
+      return static_cast<T>(expression);                                    \
+    }                                                                       \
+  };                                                                        \
+  template <class T>                                                        \
+  void name(const LoopPlan& plan) {                                         \
+    cuda::elementwise(plan, Name<T>{});                                     \
+  }
 
 TENON_FLOAT_FUNCTION(Exp, exp_cuda, math::exp(x))
 TENON_FLOAT_FUNCTION(Log, log_cuda, math::log(x))
@@ -116,8 +138,10 @@ struct Gelu {
 };
 template <class T>
 void gelu_cuda(const LoopPlan& plan, const bool& tanh_form) {
-  if (tanh_form) cuda::elementwise(plan, Gelu<T, true>{});
-  else cuda::elementwise(plan, Gelu<T, false>{});
+  if (tanh_form)
+    cuda::elementwise(plan, Gelu<T, true>{});
+  else
+    cuda::elementwise(plan, Gelu<T, false>{});
 }
 template <class T, bool kTanh>
 struct GeluBackward {
@@ -129,8 +153,10 @@ struct GeluBackward {
 };
 template <class T>
 void gelu_backward_cuda(const LoopPlan& plan, const bool& tanh_form) {
-  if (tanh_form) cuda::elementwise(plan, GeluBackward<T, true>{});
-  else cuda::elementwise(plan, GeluBackward<T, false>{});
+  if (tanh_form)
+    cuda::elementwise(plan, GeluBackward<T, true>{});
+  else
+    cuda::elementwise(plan, GeluBackward<T, false>{});
 }
 
 template <class T>
@@ -138,13 +164,17 @@ struct IsNan {
   __device__ bool operator()(T x) const { return cuda::is_nan(x); }
 };
 template <class T>
-void isnan_cuda(const LoopPlan& plan) { cuda::elementwise(plan, IsNan<T>{}); }
+void isnan_cuda(const LoopPlan& plan) {
+  cuda::elementwise(plan, IsNan<T>{});
+}
 template <class T>
 struct LogicalNot {
   __device__ bool operator()(T x) const { return !cuda::is_nonzero(x); }
 };
 template <class T>
-void logical_not_cuda(const LoopPlan& plan) { cuda::elementwise(plan, LogicalNot<T>{}); }
+void logical_not_cuda(const LoopPlan& plan) {
+  cuda::elementwise(plan, LogicalNot<T>{});
+}
 
 TENON_REGISTER_KERNEL(op::neg, cuda, RealsAndComplexes, neg_cuda);
 TENON_REGISTER_KERNEL(op::abs, cuda, AllTypes, abs_cuda);

@@ -18,12 +18,28 @@ struct alignas(sizeof(T) * W < 16 ? sizeof(T) * W : 16) Vector {
 };
 
 namespace detail {
-template <int Bytes> struct Word;
-template <> struct Word<1> { using type = uint8_t; };
-template <> struct Word<2> { using type = uint16_t; };
-template <> struct Word<4> { using type = uint32_t; };
-template <> struct Word<8> { using type = uint2; };
-template <> struct Word<16> { using type = uint4; };
+template <int Bytes>
+struct Word;
+template <>
+struct Word<1> {
+  using type = uint8_t;
+};
+template <>
+struct Word<2> {
+  using type = uint16_t;
+};
+template <>
+struct Word<4> {
+  using type = uint32_t;
+};
+template <>
+struct Word<8> {
+  using type = uint2;
+};
+template <>
+struct Word<16> {
+  using type = uint4;
+};
 }  // namespace detail
 
 /// An integer word of as many bytes as T, to move values without looking at them.
@@ -56,11 +72,25 @@ __device__ __forceinline__ void store_vector(void* p, const Vector<T, W>& x) {
 
 /// What arithmetic on T is done in: float for the small floats, T for the rest.
 template <class T>
-struct Compute { using type = T; };
-template <> struct Compute<float16> { using type = float; };
-template <> struct Compute<bfloat16> { using type = float; };
-template <> struct Compute<float8_e4m3fn> { using type = float; };
-template <> struct Compute<float8_e5m2> { using type = float; };
+struct Compute {
+  using type = T;
+};
+template <>
+struct Compute<float16> {
+  using type = float;
+};
+template <>
+struct Compute<bfloat16> {
+  using type = float;
+};
+template <>
+struct Compute<float8_e4m3fn> {
+  using type = float;
+};
+template <>
+struct Compute<float8_e5m2> {
+  using type = float;
+};
 template <class T>
 using compute_t = typename Compute<T>::type;
 

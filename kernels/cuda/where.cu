@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // where moves elements by width; the clamps compare.
+#include <tenon/ops/where.h>
 #include <tenon/kernels/cuda/loops.cuh>
 #include <tenon/kernels/cuda/scalar.cuh>
-#include <tenon/ops/where.h>
 
 namespace tenon {
 namespace {
@@ -15,7 +15,9 @@ struct Where {
   __device__ Word operator()(bool condition, Word a, Word b) const { return condition ? a : b; }
 };
 template <class T>
-void where_cuda(const LoopPlan& plan) { cuda::elementwise(plan, Where<T>{}); }
+void where_cuda(const LoopPlan& plan) {
+  cuda::elementwise(plan, Where<T>{});
+}
 
 template <class T>
 struct ClampMin {
@@ -35,11 +37,17 @@ struct Clamp {
   }
 };
 template <class T>
-void clamp_min_cuda(const LoopPlan& plan) { cuda::elementwise(plan, ClampMin<T>{}); }
+void clamp_min_cuda(const LoopPlan& plan) {
+  cuda::elementwise(plan, ClampMin<T>{});
+}
 template <class T>
-void clamp_max_cuda(const LoopPlan& plan) { cuda::elementwise(plan, ClampMax<T>{}); }
+void clamp_max_cuda(const LoopPlan& plan) {
+  cuda::elementwise(plan, ClampMax<T>{});
+}
 template <class T>
-void clamp_cuda(const LoopPlan& plan) { cuda::elementwise(plan, Clamp<T>{}); }
+void clamp_cuda(const LoopPlan& plan) {
+  cuda::elementwise(plan, Clamp<T>{});
+}
 
 TENON_REGISTER_KERNEL(op::where, cuda, Widths, where_cuda);
 TENON_REGISTER_KERNEL(op::clamp_min, cuda, Ordered, clamp_min_cuda);

@@ -14,8 +14,8 @@ const Device kSim0(kSim, 0);
 
 struct Log {
   FakeDevice* fake;
-  std::vector<std::string> done;            // in the order the device did it
-  std::vector<int32_t> current;             // streams as the nodes saw them
+  std::vector<std::string> done;  // in the order the device did it
+  std::vector<int32_t> current;   // streams as the nodes saw them
 };
 
 // Queues its name as work on the current stream and hands the gradient on.
@@ -41,7 +41,8 @@ class Step final : public autograd::Node {
   bool fails_;
 };
 
-Ref<autograd::Node> step(Log& log, const char* label, const Stream& on, std::vector<autograd::Edge> to, bool fails = false) {
+Ref<autograd::Node> step(Log& log, const char* label, const Stream& on, std::vector<autograd::Edge> to,
+                         bool fails = false) {
   const StreamGuard guard(on);
   return Ref<autograd::Node>::adopt(new Step(log, label, std::move(to), fails));
 }
@@ -50,7 +51,8 @@ Ref<autograd::Node> step(Log& log, const char* label, const Stream& on, std::vec
 TEST_CASE("backward follows the forward streams and joins them at the end", "[stream]") {
   FakeDevice fake;
   Log log{&fake, {}, {}};
-  const Stream first = Stream::from_pool(0, kSim0), second = Stream::from_pool(0, kSim0), caller = Stream::from_pool(0, kSim0);
+  const Stream first = Stream::from_pool(0, kSim0), second = Stream::from_pool(0, kSim0),
+               caller = Stream::from_pool(0, kSim0);
   const auto end = step(log, "end", second, {});
   const auto middle = step(log, "middle", first, {{end, 0}});
   const auto start = step(log, "start", second, {{middle, 0}});

@@ -12,7 +12,8 @@ using tenon::testing::error_of;
 
 namespace {
 
-constexpr DType kDtypes[] = {kUInt8, kInt8, kInt16, kInt32, kInt64, kFloat16, kFloat32, kFloat64, kComplex64, kComplex128, kBool, kBFloat16, kFloat8_e4m3fn, kFloat8_e5m2};
+constexpr DType kDtypes[] = {kUInt8,   kInt8,      kInt16,      kInt32, kInt64,    kFloat16,       kFloat32,
+                             kFloat64, kComplex64, kComplex128, kBool,  kBFloat16, kFloat8_e4m3fn, kFloat8_e5m2};
 // Row and column in the order above. u1 i1 i2 i4 i8 f2 f4 f8 c4 c8 b1 bf e4 e5; -- is an error.
 constexpr const char* kTable[] = {
     "u1 i2 i2 i4 i8 f2 f4 f8 c4 c8 u1 bf -- --",  // uint8

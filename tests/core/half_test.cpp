@@ -27,8 +27,10 @@ template <class T>
 void check_values(const Format& f) {
   int wrong = 0;
   for (uint32_t code = 0; code < f.codes(); ++code) {
-    const double expected = f.value(code), got = double{static_cast<float>(T::from_bits(static_cast<decltype(T::bits)>(code)))};
-    const bool same = std::isnan(expected) ? std::isnan(got) : got == expected && std::signbit(got) == std::signbit(expected);
+    const double expected = f.value(code),
+                 got = double{static_cast<float>(T::from_bits(static_cast<decltype(T::bits)>(code)))};
+    const bool same =
+        std::isnan(expected) ? std::isnan(got) : got == expected && std::signbit(got) == std::signbit(expected);
     if (!same && wrong++ < 3) FAIL_CHECK("code " << code << " is " << got << ", expected " << expected);
     if (std::isnan(expected)) continue;
     if (T(static_cast<float>(got)).bits != code && wrong++ < 3) FAIL_CHECK("code " << code << " does not come back");
@@ -51,14 +53,16 @@ void check_rounding(const Format& f) {
     const double next = std::isfinite(high) ? high : low + (low - f.value(code - 1));
     const double middle = (low + next) / 2;
     const auto m = static_cast<float>(middle);
-    for (const float v : {m, std::nextafter(m, 0.0f), std::nextafter(m, HUGE_VALF), static_cast<float>(low), std::nextafter(static_cast<float>(low), HUGE_VALF)}) {
+    for (const float v : {m, std::nextafter(m, 0.0f), std::nextafter(m, HUGE_VALF), static_cast<float>(low),
+                          std::nextafter(static_cast<float>(low), HUGE_VALF)}) {
       check(v);
       check(-v);
     }
     if (middle == double{m}) {
       ++midpoints;
       const uint32_t tie = T(m).bits;
-      if (std::isfinite(high) && tie != (code % 2 == 0 ? code : code + 1) && wrong++ < 3) FAIL_CHECK("the tie after code " << code << " went to " << tie);
+      if (std::isfinite(high) && tie != (code % 2 == 0 ? code : code + 1) && wrong++ < 3)
+        FAIL_CHECK("the tie after code " << code << " went to " << tie);
     }
   }
   CHECK(wrong == 0);

@@ -24,7 +24,8 @@ TEST_CASE("from_blob borrows, honours strides and runs its deleter once, after t
   {
     Tensor view;
     {
-      const Tensor t = from_blob(data, {3, 2}, {1, 3}, [&](void* p) { freed += p == data; }, kFloat32);
+      const Tensor t = from_blob(
+          data, {3, 2}, {1, 3}, [&](void* p) { freed += p == data; }, kFloat32);
       CHECK(t.data_ptr<float>() == data);
       CHECK(t.to_vector<float>() == std::vector<float>{0, 3, 1, 4, 2, 5});
       view = t.select(1, 1);
@@ -128,7 +129,11 @@ TEST_CASE("Function holds anything callable, small or large, moves it and destro
     Function<int(int)> moved = std::move(small);
     CHECK_FALSE(static_cast<bool>(small));
     CHECK(moved(40) == 42);
-    struct Large { double pad[16] = {}; std::shared_ptr<int> p; int operator()(int x) const { return x * 2; } };
+    struct Large {
+      double pad[16] = {};
+      std::shared_ptr<int> p;
+      int operator()(int x) const { return x * 2; }
+    };
     Function<int(int)> large = Large{{}, counted};
     CHECK(large(21) == 42);
     CHECK(counted.use_count() == 3);
@@ -157,9 +162,11 @@ TEST_CASE("tensors print their values, and what is not the default") {
   CHECK(zeros({0, 3}).str() == "tensor([], size=[0, 3])");
   CHECK(zeros({0}).str() == "tensor([])");
   CHECK(empty({2, 3}, TensorOptions(kFloat32).device(Device(kMeta))).str() == "tensor(..., size=[2, 3], device=meta)");
-  CHECK(from_vector(std::vector<float>{HUGE_VALF, -HUGE_VALF, NAN, 0.5f}).str() == "tensor([   inf,   -inf,    nan, 0.5000])");
+  CHECK(from_vector(std::vector<float>{HUGE_VALF, -HUGE_VALF, NAN, 0.5f}).str() ==
+        "tensor([   inf,   -inf,    nan, 0.5000])");
   CHECK(from_vector(std::vector<float>{1e-6f, 1}).str() == "tensor([1.0000e-06, 1.0000e+00])");
-  CHECK(from_vector(std::vector<complex<float>>{{1, -2}, {0.5, 0}}).str() == "tensor([1.0000-2.0000j, 0.5000+0.0000j], dtype=complex64)");
+  CHECK(from_vector(std::vector<complex<float>>{{1, -2}, {0.5, 0}}).str() ==
+        "tensor([1.0000-2.0000j, 0.5000+0.0000j], dtype=complex64)");
   CHECK(ones({2}).requires_grad_().str() == "tensor([1., 1.], requires_grad=true)");
   CHECK((ones({1}).requires_grad_() * 2).str() == "tensor([2.], has grad_fn)");
   const std::string large = arange(2000).str();

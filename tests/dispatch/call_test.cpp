@@ -25,7 +25,9 @@ using V = std::vector<double>;
 }  // namespace
 
 TEST_CASE("a schema is parsed into names, types, defaults and results") {
-  constexpr Schema s = parse_schema("max.dim(Tensor self, int[]? dim=[0, -1], *, Scalar? c=None, str how='mean', float eps=1e-05) -> (Tensor values, Tensor indices)");
+  constexpr Schema s = parse_schema(
+      "max.dim(Tensor self, int[]? dim=[0, -1], *, Scalar? c=None, str how='mean', float eps=1e-05) -> (Tensor values, "
+      "Tensor indices)");
   STATIC_REQUIRE(s.count == 5);
   CHECK(s.name == "max");
   CHECK(s.overload == "dim");
@@ -41,7 +43,8 @@ TEST_CASE("a schema is parsed into names, types, defaults and results") {
   CHECK(s.arguments[4].name == "eps");
   CHECK(parse_schema("f() -> Tensor[]").results == 0);
   CHECK(parse_schema("f(Tensor a) -> Tensor").full_name() == "f");
-  for (const char* bad : {"f", "f(Tensor) -> Tensor", "f(Tensor a)", "f(Tensors a) -> Tensor", "f(Tensor a -> Tensor"}) {
+  for (const char* bad :
+       {"f", "f(Tensor) -> Tensor", "f(Tensor a)", "f(Tensors a) -> Tensor", "f(Tensor a -> Tensor"}) {
     INFO(bad);
     CHECK_THROWS(parse_schema(bad));
   }
@@ -96,9 +99,12 @@ template <class T>
 void first(const LoopPlan&) {}
 template <class T>
 void second(const LoopPlan&) {}
-KeyedEntry entry(Plain* f, const char* file, int line, int rank = 0) { return {key_of(kFloat32), {reinterpret_cast<AnyFunction>(f), file, line, rank}}; }
+KeyedEntry entry(Plain* f, const char* file, int line, int rank = 0) {
+  return {key_of(kFloat32), {reinterpret_cast<AnyFunction>(f), file, line, rank}};
+}
 const OpBase& test_op() {
-  static constinit const Op<Tensor(const Tensor&), Plain> op("test_registration(Tensor self) -> Tensor", Kind::kernel, kPlain, &unary_same);
+  static constinit const Op<Tensor(const Tensor&), Plain> op("test_registration(Tensor self) -> Tensor", Kind::kernel,
+                                                             kPlain, &unary_same);
   return op;
 }
 }  // namespace
@@ -107,8 +113,8 @@ TEST_CASE("the same registration again changes nothing, a better target wins, an
   const OpBase& op = test_op();
   const Key key = key_of(kFloat32);
   CHECK(contains(error_of<DtypeError>([&] { op.kernel(Backend::cpu, key); }), "test_registration"));
-  const KeyedEntry a = entry(&first<float>, "dir/a.cpp", 10), again = entry(&first<float>, "dir/a.cpp", 10), better = entry(&second<float>, "dir/a.cpp", 10, 5),
-                   other = entry(&second<float>, "dir/b.cpp", 3);
+  const KeyedEntry a = entry(&first<float>, "dir/a.cpp", 10), again = entry(&first<float>, "dir/a.cpp", 10),
+                   better = entry(&second<float>, "dir/a.cpp", 10, 5), other = entry(&second<float>, "dir/b.cpp", 3);
   {
     const KernelRegistrar one(op, Backend::cpu, &a, 1);
     CHECK(op.kernel(Backend::cpu, key) == reinterpret_cast<AnyFunction>(&first<float>));
@@ -133,7 +139,8 @@ TEST_CASE("a missing kernel names operator, backend, dtype and what there is") {
   for (const char* part : {"gelu", "cpu", "int32", "float32"}) CHECK(contains(text, part));
   const auto all = Registry::all();
   CHECK(std::is_sorted(all.begin(), all.end(), [](const OpBase* x, const OpBase* y) { return x->name() < y->name(); }));
-  CHECK(std::adjacent_find(all.begin(), all.end(), [](const OpBase* x, const OpBase* y) { return x->name() == y->name(); }) == all.end());
+  CHECK(std::adjacent_find(all.begin(), all.end(),
+                           [](const OpBase* x, const OpBase* y) { return x->name() == y->name(); }) == all.end());
 }
 
 // --- layers ------------------------------------------------------------------------------------------------------
@@ -145,7 +152,10 @@ struct Recorder {
               static_cast<Recorder*>(self)->events.push_back("+" + std::string(op.name()));
               return nullptr;
             },
-            [](void* self, void*, const OpBase& op) { static_cast<Recorder*>(self)->events.push_back("-" + std::string(op.name())); }, this};
+            [](void* self, void*, const OpBase& op) {
+              static_cast<Recorder*>(self)->events.push_back("-" + std::string(op.name()));
+            },
+            this};
   }
 };
 using Events = std::vector<std::string>;

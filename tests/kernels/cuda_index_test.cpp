@@ -80,13 +80,15 @@ TEST_CASE("A plan that fits 32 bits stays whole, an empty one is not visited", "
 
 TEST_CASE("Parts of a large plan fit, stay aligned, and cover every element once", "[kernels]") {
   const int64_t n = (int64_t(5) << 30) + 12345;
-  struct Case { std::vector<int64_t> shape, out, in; };
+  struct Case {
+    std::vector<int64_t> shape, out, in;
+  };
   const Case cases[] = {
-      {{n}, {4}, {4}},                                             // contiguous, 20 GiB
-      {{n}, {4}, {0}},                                             // one value everywhere
+      {{n}, {4}, {4}},                                                 // contiguous, 20 GiB
+      {{n}, {4}, {0}},                                                 // one value everywhere
       {{1000, 1000, 3000}, {4, 4000, 4000000}, {12000, 4, 12000000}},  // permuted, 12 GB
-      {{7, 3}, {4, int64_t(3) << 30}, {4, 28}},                    // few elements far apart
-      {{1000, 3000000}, {4, 4000}, {4, -4000}},                    // walked backwards
+      {{7, 3}, {4, int64_t(3) << 30}, {4, 28}},                        // few elements far apart
+      {{1000, 3000000}, {4, 4000}, {4, -4000}},                        // walked backwards
   };
   for (const Case& c : cases) {
     LoopPlan plan;

@@ -23,7 +23,10 @@ Maker each_source(const std::function<void(Inputs&, DType)>& f) {
 // Rounding where it is decided: ties, the largest numbers, overflow, subnormal numbers.
 std::vector<double> edges(DType to) {
   const double e = epsilon(to), most = largest(to), least = smallest_normal(to) * e;
-  std::vector<double> v = {1 + e / 2, 1 + 3 * e / 2, 1 + e / 2 * 1.001, most, most * (1 + e / 8), -most * (1 + e), least, least / 2, least * 1.5, least * 2.5, -least / 4, 0.0, -0.0};
+  std::vector<double> v = {
+      1 + e / 2, 1 + 3 * e / 2, 1 + e / 2 * 1.001, most,        most * (1 + e / 8), -most * (1 + e),
+      least,     least / 2,     least * 1.5,       least * 2.5, -least / 4,         0.0,
+      -0.0};
   v.push_back(std::nan(""));
   if (!is_float8(to)) v.push_back(-HUGE_VAL);
   return v;
@@ -43,7 +46,10 @@ void block(Inputs& in) { in.add({in.tensor({1 << 20})}); }
 }  // namespace
 
 TENON_OP_CASES(copy) {
-  op_case(op::copy).dtypes(kAllWithFloat8).gradient().ulp(0)
+  op_case(op::copy)
+      .dtypes(kAllWithFloat8)
+      .gradient()
+      .ulp(0)
       .reference([](const Args& args) {
         const Array to = args.array(0), x = cast(args.array(1), to.dtype);
         return std::vector<Array>{pointwise({to, x}, DType::undefined, to.dtype, [](const Number* v) { return v[1]; })};
@@ -63,34 +69,76 @@ TENON_OP_CASES(copy) {
           in.add({in.tensor({static_cast<int64_t>(v.size())}), in.values(v, {-1}, t)}).no_gradient();
         }
       })
-      .benchmark([](Inputs& in) { in.add({in.tensor({1 << 20}), in.tensor({1 << 20})}); })
-      .error<ShapeError>("", [](Inputs& in) { in.add({in.tensor({2, 3}), in.tensor({4})}); });
-  op_case(op::clone).dtypes(kAllWithFloat8).gradient().ulp(0).reference(converted(0)).reference([](const Args& args) { return std::vector<Array>{args.array(0)}; })
-      .samples(same_dtype).benchmark(block).samples([](Inputs& in) {
+      .benchmark([](Inputs& in) {
+        in.add({in.tensor({1 << 20}), in.tensor({1 << 20})});
+      })
+      .error<ShapeError>("", [](Inputs& in) {
+        in.add({in.tensor({2, 3}), in.tensor({4})});
+      });
+  op_case(op::clone)
+      .dtypes(kAllWithFloat8)
+      .gradient()
+      .ulp(0)
+      .reference(converted(0))
+      .reference([](const Args& args) { return std::vector<Array>{args.array(0)}; })
+      .samples(same_dtype)
+      .benchmark(block)
+      .samples([](Inputs& in) {
         in.add({in.tensor({3, 5})}, {{"memory_format", MemoryFormat::contiguous}});
         in.add({in.tensor({2, 3, 4, 5})}, {{"memory_format", MemoryFormat::channels_last}});
       });
-  op_case(op::contiguous).dtypes(kAllWithFloat8).gradient().ulp(0).reference([](const Args& args) { return std::vector<Array>{args.array(0)}; })
-      .samples(same_dtype).samples([](Inputs& in) { in.add({in.tensor({2, 3, 4, 5})}, {{"memory_format", MemoryFormat::channels_last}}); });
-  op_case(op::to_copy).dtypes(kAllWithFloat8).gradient().ulp(0).reference(converted(1)).samples(same_dtype)
-      .samples(each_source([](Inputs& in, DType t) { in.add({source(in, {3, 37}, in.dtype())}, {{"dtype", t}}).no_gradient(); }));
+  op_case(op::contiguous)
+      .dtypes(kAllWithFloat8)
+      .gradient()
+      .ulp(0)
+      .reference([](const Args& args) { return std::vector<Array>{args.array(0)}; })
+      .samples(same_dtype)
+      .samples([](Inputs& in) {
+        in.add({in.tensor({2, 3, 4, 5})}, {{"memory_format", MemoryFormat::channels_last}});
+      });
+  op_case(op::to_copy)
+      .dtypes(kAllWithFloat8)
+      .gradient()
+      .ulp(0)
+      .reference(converted(1))
+      .samples(same_dtype)
+      .samples(each_source([](Inputs& in, DType t) {
+        in.add({source(in, {3, 37}, in.dtype())}, {{"dtype", t}}).no_gradient();
+      }));
   op_case(op::to).dtypes(kAllWithFloat8).ulp(0).reference(converted(1)).samples([](Inputs& in) {
     in.add({in.tensor({3, 4})});
     in.add({in.tensor({3, 4})}, {{"dtype", kFloat32}});
     in.add({in.tensor({3, 4})}, {{"copy", true}});
   });
-  op_case(op::to_dtype).dtypes(kAllWithFloat8).ulp(0).reference(converted(1))
-      .samples(each_source([](Inputs& in, DType t) { in.add({source(in, {19}, in.dtype()), t}).no_layouts(); }))
-      .samples([](Inputs& in) { in.add({in.special(), in.dtype(), false, true}); });
-  op_case(op::to_device).dtypes(kAllWithFloat8).ulp(0).reference(converted(2)).no_meta()
-      .samples([](Inputs& in) { in.add({in.tensor({3, 4}), Device(kCPU), kFloat32}).no_destinations(); });
-  op_case(op::to_other).dtypes(kAllWithFloat8).ulp(0)
+  op_case(op::to_dtype)
+      .dtypes(kAllWithFloat8)
+      .ulp(0)
+      .reference(converted(1))
+      .samples(each_source([](Inputs& in, DType t) {
+        in.add({source(in, {19}, in.dtype()), t}).no_layouts();
+      }))
+      .samples([](Inputs& in) {
+        in.add({in.special(), in.dtype(), false, true});
+      });
+  op_case(op::to_device).dtypes(kAllWithFloat8).ulp(0).reference(converted(2)).no_meta().samples([](Inputs& in) {
+    in.add({in.tensor({3, 4}), Device(kCPU), kFloat32}).no_destinations();
+  });
+  op_case(op::to_other)
+      .dtypes(kAllWithFloat8)
+      .ulp(0)
       .reference([](const Args& args) { return std::vector<Array>{cast(args.array(0), args.array(1).dtype)}; })
-      .samples([](Inputs& in) { in.add({in.tensor({3, 4}), in.tensor({2}, 0, 1, kFloat64)}); });
-  op_case(op::item).dtypes(kAll).ulp(0)
+      .samples([](Inputs& in) {
+        in.add({in.tensor({3, 4}), in.tensor({2}, 0, 1, kFloat64)});
+      });
+  op_case(op::item)
+      .dtypes(kAll)
+      .ulp(0)
       .reference([](const Args& args) {
         const Array x = args.array(0);
-        const DType t = x.dtype == kBool ? kBool : is_integral(x.dtype) ? kInt64 : is_complex(x.dtype) ? kComplex128 : kFloat64;
+        const DType t = x.dtype == kBool       ? kBool
+                        : is_integral(x.dtype) ? kInt64
+                        : is_complex(x.dtype)  ? kComplex128
+                                               : kFloat64;
         Array r = cast(x, t);
         r.sizes = {};
         return std::vector<Array>{r};
@@ -99,5 +147,8 @@ TENON_OP_CASES(copy) {
         in.add({in.tensor({})});
         in.add({in.tensor({1, 1})});
       })
-      .error<ShapeError>("self", [](Inputs& in) { in.add({in.tensor({2})}); in.add({in.tensor({0})}); });
+      .error<ShapeError>("self", [](Inputs& in) {
+        in.add({in.tensor({2})});
+        in.add({in.tensor({0})});
+      });
 }

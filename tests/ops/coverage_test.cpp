@@ -68,7 +68,8 @@ TEST_CASE("every operator that can be differentiated has a gradient, and its row
       continue;
     }
     const auto row = rows.find(std::string(op->name()));
-    if (!op->gradient()->non_differentiable && row != rows.end() && !row->second->check_gradient) unchecked += " " + std::string(op->name());
+    if (!op->gradient()->non_differentiable && row != rows.end() && !row->second->check_gradient)
+      unchecked += " " + std::string(op->name());
   }
   INFO("without a gradient:" << missing << "\nnot checked:" << unchecked);
   CHECK(missing.empty());
@@ -80,8 +81,11 @@ TEST_CASE("every cell on the CPU has its counterpart on CUDA", "[cuda]") {
   std::string missing;
   for (const dispatch::OpBase* op : dispatch::Registry::all())
     for (int k = 0; k < dispatch::kKeys; ++k) {
-      const bool cpu = op->cell(Backend::cpu, static_cast<dispatch::Key>(k)), cuda = op->cell(Backend::cuda, static_cast<dispatch::Key>(k));
-      if (cpu != cuda) missing += " " + std::string(op->name()) + "[" + dispatch::key_name(static_cast<dispatch::Key>(k)) + (cpu ? "] has no CUDA kernel;" : "] has no CPU kernel;");
+      const bool cpu = op->cell(Backend::cpu, static_cast<dispatch::Key>(k)),
+                 cuda = op->cell(Backend::cuda, static_cast<dispatch::Key>(k));
+      if (cpu != cuda)
+        missing += " " + std::string(op->name()) + "[" + dispatch::key_name(static_cast<dispatch::Key>(k)) +
+                   (cpu ? "] has no CUDA kernel;" : "] has no CPU kernel;");
     }
   INFO(missing);
   CHECK(missing.empty());

@@ -18,9 +18,7 @@ using tenon::testing::error_of;
 namespace {
 const Device gpu(kCUDA, 0);
 
-Tensor indices(std::vector<int64_t>&& values) {
-  return from_vector(std::move(values)).to(gpu);
-}
+Tensor indices(std::vector<int64_t>&& values) { return from_vector(std::move(values)).to(gpu); }
 }  // namespace
 
 TEST_CASE("an index out of range is an IndexError at the next wait, and the device lives on", "[cuda]") {
@@ -96,7 +94,8 @@ TEST_CASE("a missing cuBLASLt is a LibraryError with what was tried", "[cuda]") 
   const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
   REQUIRE(length > 0);
   self[length] = '\0';
-  const std::string command = std::string("TENON_CUBLASLT=/nowhere/libcublasLt.so.13 '") + self + "' '[cublaslt_missing]' >/dev/null";
+  const std::string command =
+      std::string("TENON_CUBLASLT=/nowhere/libcublasLt.so.13 '") + self + "' '[cublaslt_missing]' >/dev/null";
   const int status = std::system(command.c_str());
   CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 0));
 }

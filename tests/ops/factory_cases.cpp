@@ -19,16 +19,21 @@ Array constant(DType t, std::vector<int64_t> sizes, const Number& v, DType from)
   std::fill(a.data.begin(), a.data.end(), convert(v, from, t));
   return a;
 }
-DType kind_dtype(const Scalar& s) { return s.is_bool() ? kBool : s.is_integral() ? kInt64 : s.is_complex() ? kComplex64 : kFloat32; }
+DType kind_dtype(const Scalar& s) {
+  return s.is_bool() ? kBool : s.is_integral() ? kInt64 : s.is_complex() ? kComplex64 : kFloat32;
+}
 
 /// `size` at argument `size`, dtype at `size` + 1.
 Reference constant_of(int64_t v, int size) {
-  return [=](const Args& args) { return std::vector<Array>{constant(args.dtype(size + 1, kFloat32), args.ints(size), v, kInt64)}; };
+  return [=](const Args& args) {
+    return std::vector<Array>{constant(args.dtype(size + 1, kFloat32), args.ints(size), v, kInt64)};
+  };
 }
 Reference like_of(int64_t v, int dtype_argument, int size = -1) {
   return [=](const Args& args) {
     const Array x = args.array(0);
-    return std::vector<Array>{constant(args.dtype(dtype_argument, x.dtype), size < 0 ? x.sizes : args.ints(size), v, kInt64)};
+    return std::vector<Array>{
+        constant(args.dtype(dtype_argument, x.dtype), size < 0 ? x.sizes : args.ints(size), v, kInt64)};
   };
 }
 void sizes_and_dtype(Inputs& in) {
@@ -52,7 +57,9 @@ void bad_sizes(Inputs& in) {
 }  // namespace
 
 TENON_OP_CASES(factory) {
-  op_case(op::fill).dtypes(kAllWithFloat8).gradient()
+  op_case(op::fill)
+      .dtypes(kAllWithFloat8)
+      .gradient()
       .reference([](const Args& args) {
         const Array x = args.array(0), v = args.array(1);
         return std::vector<Array>{constant(x.dtype, x.sizes, v.data[0], v.dtype)};
@@ -61,29 +68,57 @@ TENON_OP_CASES(factory) {
         for (const auto& s : kShapes) in.add({in.tensor(s), 3});
         in.add({in.tensor({3, 4}), in.tensor({})});
         if (in.is_floating()) in.add({in.tensor({9}), std::nan("")}).no_gradient();
-        if (in.is_floating() && !is_float8(in.dtype())) in.add({in.tensor({9}), 1e5}).no_gradient();  // infinite in half
+        if (in.is_floating() && !is_float8(in.dtype()))
+          in.add({in.tensor({9}), 1e5}).no_gradient();  // infinite in half
       })
-      .error<ShapeError>("value", [](Inputs& in) { in.add({in.tensor({2}), in.tensor({2})}); });
-  op_case(op::zero).dtypes(kAllWithFloat8).reference([](const Args& args) {
-    const Array x = args.array(0);
-    return std::vector<Array>{constant(x.dtype, x.sizes, int64_t{0}, kInt64)};
-  }).samples([](Inputs& in) { for (const auto& s : kShapes) in.add({in.tensor(s)}); });
+      .error<ShapeError>("value", [](Inputs& in) {
+        in.add({in.tensor({2}), in.tensor({2})});
+      });
+  op_case(op::zero)
+      .dtypes(kAllWithFloat8)
+      .reference([](const Args& args) {
+        const Array x = args.array(0);
+        return std::vector<Array>{constant(x.dtype, x.sizes, int64_t{0}, kInt64)};
+      })
+      .samples([](Inputs& in) {
+        for (const auto& s : kShapes) in.add({in.tensor(s)});
+      });
 
-  op_case(op::empty).dtypes(kAllWithFloat8).uninitialised().reference(constant_of(0, 0)).samples(sizes_and_dtype).error<ShapeError>("", bad_sizes);
-  op_case(op::empty_strided).dtypes(kAllWithFloat8).uninitialised()
+  op_case(op::empty)
+      .dtypes(kAllWithFloat8)
+      .uninitialised()
+      .reference(constant_of(0, 0))
+      .samples(sizes_and_dtype)
+      .error<ShapeError>("", bad_sizes);
+  op_case(op::empty_strided)
+      .dtypes(kAllWithFloat8)
+      .uninitialised()
       .reference([](const Args& args) { return std::vector<Array>{make_array(args.dtype(2, kFloat32), args.ints(0))}; })
       .samples([](Inputs& in) {
         in.add({ints({2, 3}), ints({1, 2})}, {{"dtype", in.dtype()}});
         in.add({ints({4}), ints({0})}, {{"dtype", in.dtype()}});
         in.add({ints({0, 3}), ints({5, 7})}, {{"dtype", in.dtype()}});
       })
-      .error<ShapeError>("", [](Inputs& in) { in.add({ints({2, 3}), ints({1})}); in.add({ints({2}), ints({-1})}); });
-  op_case(op::zeros).dtypes(kAllWithFloat8).reference(constant_of(0, 0)).samples(sizes_and_dtype).error<ShapeError>("", bad_sizes);
-  op_case(op::ones).dtypes(kAllWithFloat8).reference(constant_of(1, 0)).samples(sizes_and_dtype).error<ShapeError>("", bad_sizes);
-  op_case(op::full).dtypes(kAllWithFloat8)
+      .error<ShapeError>("", [](Inputs& in) {
+        in.add({ints({2, 3}), ints({1})});
+        in.add({ints({2}), ints({-1})});
+      });
+  op_case(op::zeros)
+      .dtypes(kAllWithFloat8)
+      .reference(constant_of(0, 0))
+      .samples(sizes_and_dtype)
+      .error<ShapeError>("", bad_sizes);
+  op_case(op::ones)
+      .dtypes(kAllWithFloat8)
+      .reference(constant_of(1, 0))
+      .samples(sizes_and_dtype)
+      .error<ShapeError>("", bad_sizes);
+  op_case(op::full)
+      .dtypes(kAllWithFloat8)
       .reference([](const Args& args) {
         const Array v = args.array(1);
-        return std::vector<Array>{constant(args.dtype(2, kind_dtype(args.value(1).number())), args.ints(0), v.data[0], v.dtype)};
+        return std::vector<Array>{
+            constant(args.dtype(2, kind_dtype(args.value(1).number())), args.ints(0), v.data[0], v.dtype)};
       })
       .samples([](Inputs& in) {
         for (const auto& s : kShapes) in.add({ints(s), 3}, {{"dtype", in.dtype()}});
@@ -93,12 +128,15 @@ TENON_OP_CASES(factory) {
         in.add({ints({2, 3}), 0.25});
         in.add({ints({2, 3}), Scalar(complex<double>(1, -2))});
       });
-  op_case(op::scalar_tensor).dtypes(kAllWithFloat8)
+  op_case(op::scalar_tensor)
+      .dtypes(kAllWithFloat8)
       .reference([](const Args& args) {
         const Array v = args.array(0);
         return std::vector<Array>{constant(args.dtype(1, kFloat32), {}, v.data[0], v.dtype)};
       })
-      .samples([](Inputs& in) { in.add({3}, {{"dtype", in.dtype()}}); });
+      .samples([](Inputs& in) {
+        in.add({3}, {{"dtype", in.dtype()}});
+      });
 
   op_case(op::empty_like).dtypes(kAllWithFloat8).uninitialised().reference(like_of(0, 1)).samples(like_samples);
   op_case(op::zeros_like).dtypes(kAllWithFloat8).reference(like_of(0, 1)).samples(like_samples);
@@ -114,15 +152,19 @@ TENON_OP_CASES(factory) {
     for (const auto& s : kShapes) in.add({in.tensor({2}), ints(s), 3}).no_gradient();
   });
 
-  op_case(op::arange_step).dtypes(kReals)
+  op_case(op::arange_step)
+      .dtypes(kReals)
       .reference([](const Args& args) {
         const double from = args.real(0), to = args.real(1), step = args.real(2);
         bool whole = true;
         for (const int i : {0, 1, 2}) whole = whole && args.value(i).number().is_integral();
         const int64_t distance = whole ? args.integer(1) - args.integer(0) : 0;
-        Array a = make_array(args.dtype(3, whole ? kInt64 : kFloat32), {static_cast<int64_t>(std::ceil((whole ? static_cast<double>(distance) : to - from) / step))});
+        Array a =
+            make_array(args.dtype(3, whole ? kInt64 : kFloat32),
+                       {static_cast<int64_t>(std::ceil((whole ? static_cast<double>(distance) : to - from) / step))});
         for (int64_t i = 0; i < a.numel(); ++i)
-          a.data[i] = whole ? convert(args.integer(0) + i * args.integer(2), kInt64, a.dtype) : convert(from + static_cast<double>(i) * step, kFloat64, a.dtype);
+          a.data[i] = whole ? convert(args.integer(0) + i * args.integer(2), kInt64, a.dtype)
+                            : convert(from + static_cast<double>(i) * step, kFloat64, a.dtype);
         a.scale = {std::max(std::fabs(from), std::fabs(to))};
         return std::vector<Array>{a};
       })
@@ -137,11 +179,19 @@ TENON_OP_CASES(factory) {
         if (in.dtype() == kInt64) in.add({0, 70000});
         if (in.dtype() == kInt64) in.add({int64_t{1} << 60, (int64_t{1} << 60) + 5}).no_destinations();
       })
-      .error<ValueError>("step", [](Inputs& in) { in.add({0, 10, 0}); })
-      .error<ValueError>("", [](Inputs& in) { in.add({0, 10, -1}); in.add({0.0, HUGE_VAL, 1.0}); });
-  op_case(op::arange).dtypes(kReals)
+      .error<ValueError>("step",
+                         [](Inputs& in) {
+                           in.add({0, 10, 0});
+                         })
+      .error<ValueError>("", [](Inputs& in) {
+        in.add({0, 10, -1});
+        in.add({0.0, HUGE_VAL, 1.0});
+      });
+  op_case(op::arange)
+      .dtypes(kReals)
       .reference([](const Args& args) {
-        Array a = make_array(args.dtype(1, args.value(0).number().is_integral() ? kInt64 : kFloat32), {static_cast<int64_t>(std::ceil(args.real(0)))});
+        Array a = make_array(args.dtype(1, args.value(0).number().is_integral() ? kInt64 : kFloat32),
+                             {static_cast<int64_t>(std::ceil(args.real(0)))});
         for (int64_t i = 0; i < a.numel(); ++i) a.data[i] = convert(i, kInt64, a.dtype);
         return std::vector<Array>{a};
       })
@@ -151,7 +201,8 @@ TENON_OP_CASES(factory) {
         if (in.dtype() == kFloat32) in.add({2.5});
         if (in.dtype() == kInt64) in.add({7});
       });
-  op_case(op::linspace).dtypes(kFloats + Dtypes{kInt32, kInt64, kComplex64})
+  op_case(op::linspace)
+      .dtypes(kFloats + Dtypes{kInt32, kInt64, kComplex64})
       .reference([](const Args& args) {
         const double from = args.real(0), to = args.real(1);
         const int64_t n = args.integer(2);
@@ -168,7 +219,9 @@ TENON_OP_CASES(factory) {
         if (is_integral(in.dtype())) return;
         for (const int64_t n : {3, 50, 3001}) in.add({-2.5, 7, n}, {{"dtype", in.dtype()}});
       })
-      .error<ValueError>("steps", [](Inputs& in) { in.add({0, 1, -1}); });
+      .error<ValueError>("steps", [](Inputs& in) {
+        in.add({0, 1, -1});
+      });
   const Reference identity = [](const Args& args) {
     const bool square = args.value(1).kind() != Value::Kind::number;
     const int64_t n = args.integer(0), m = square ? n : args.integer(1);
@@ -177,7 +230,12 @@ TENON_OP_CASES(factory) {
       for (int64_t j = 0; j < m; ++j) a.data[i * m + j] = convert(int64_t{i == j}, kInt64, a.dtype);
     return std::vector<Array>{a};
   };
-  op_case(op::eye).dtypes(kAll).reference(identity).samples([](Inputs& in) { for (const int64_t n : {0, 1, 5, 70}) in.add({n}, {{"dtype", in.dtype()}}); })
+  op_case(op::eye)
+      .dtypes(kAll)
+      .reference(identity)
+      .samples([](Inputs& in) {
+        for (const int64_t n : {0, 1, 5, 70}) in.add({n}, {{"dtype", in.dtype()}});
+      })
       .error<ValueError>("", [](Inputs& in) { in.add({-1}); });
   op_case(op::eye_m).dtypes(kAll).reference(identity).samples([](Inputs& in) {
     in.add({3, 5}, {{"dtype", in.dtype()}});

@@ -24,9 +24,12 @@ Array at_least_1d(Array a) {
 // One addition after the other, each rounded: what may be lost is in proportion to the partial sums.
 void add_to(Number& to, const Number& v, DType t, double& scale) {
   scale += (std::abs(v.z) + std::abs(to.z)) * (is_half(t) ? epsilon(t) / epsilon(kFloat32) / 8 : 1);
-  if (t == kBool) to = Number(int64_t(to.i != 0 || v.i != 0));
-  else if (is_integral(t)) to = convert(static_cast<int64_t>(static_cast<uint64_t>(to.i) + static_cast<uint64_t>(v.i)), kInt64, t);
-  else to = Number(to.z + v.z);
+  if (t == kBool)
+    to = Number(int64_t(to.i != 0 || v.i != 0));
+  else if (is_integral(t))
+    to = convert(static_cast<int64_t>(static_cast<uint64_t>(to.i) + static_cast<uint64_t>(v.i)), kInt64, t);
+  else
+    to = Number(to.z + v.z);
 }
 
 std::vector<Array> cat_reference(const Args& args) {
@@ -135,7 +138,9 @@ std::vector<Array> embedding_reference(const Args& args) {
   const Array i = args.array(0), w = args.array(1);
   Index sizes = i.sizes;
   sizes.push_back(w.sizes[1]);
-  return {pick(w, sizes, [&](const Index& at) { return Index{i.data[flat_index(Index(at.begin(), at.end() - 1), i.sizes)].i, at.back()}; })};
+  return {pick(w, sizes, [&](const Index& at) {
+    return Index{i.data[flat_index(Index(at.begin(), at.end() - 1), i.sizes)].i, at.back()};
+  })};
 }
 std::vector<Array> embedding_gradient(const Args& args) {
   const Array g = args.array(0), i = args.array(1);
@@ -148,7 +153,8 @@ std::vector<Array> embedding_gradient(const Args& args) {
     const int64_t row = i.data[n].i;
     if (row == padding) continue;
     for (int64_t c = 0; c < columns; ++c)
-      add_to(out.data[row * columns + c], Number(g.data[n * columns + c].z / (args.integer(4) ? uses[row] : 1.0)), g.dtype, out.scale[row * columns + c]);
+      add_to(out.data[row * columns + c], Number(g.data[n * columns + c].z / (args.integer(4) ? uses[row] : 1.0)),
+             g.dtype, out.scale[row * columns + c]);
   }
   return {out};
 }
@@ -156,7 +162,7 @@ std::vector<Array> embedding_gradient(const Args& args) {
 // Integer tensors broadcast and pick; bool tensors stand for where they are true. Advanced dimensions side by side keep
 // their place, apart they come first.
 struct Advanced {
-  Index sizes;                            // of the result
+  Index sizes;                              // of the result
   std::function<Index(const Index&)> from;  // index of self for one of the result
 };
 Advanced advanced(const Array& x, const std::vector<Array>& given) {
@@ -190,14 +196,16 @@ Advanced advanced(const Array& x, const std::vector<Array>& given) {
   Advanced r;
   std::size_t before = 0;
   for (std::size_t d = 0; d < per_dim.size(); ++d) {
-    if (before == place && (per_dim[d].defined() || !adjacent)) r.sizes.insert(r.sizes.end(), common.begin(), common.end()), before = 1000;
+    if (before == place && (per_dim[d].defined() || !adjacent))
+      r.sizes.insert(r.sizes.end(), common.begin(), common.end()), before = 1000;
     if (!per_dim[d].defined()) {
       r.sizes.push_back(x.sizes[d]);
       if (before < 1000) ++before;
     }
   }
   r.from = [=](const Index& at) {
-    const Index picked(at.begin() + static_cast<int64_t>(place), at.begin() + static_cast<int64_t>(place + common.size()));
+    const Index picked(at.begin() + static_cast<int64_t>(place),
+                       at.begin() + static_cast<int64_t>(place + common.size()));
     Index from;
     std::size_t next = 0;
     for (std::size_t d = 0; d < per_dim.size(); ++d) {
@@ -226,13 +234,16 @@ std::vector<Array> put_reference(const Args& args) {
   Array out = args.array(0);
   const Array v = args.array(2);
   const Advanced a = advanced(out, args.arrays(1));
-  const Array wide = pointwise({make_array(v.dtype, a.sizes), v}, DType::undefined, v.dtype, [](const Number* n) { return n[1]; });
+  const Array wide =
+      pointwise({make_array(v.dtype, a.sizes), v}, DType::undefined, v.dtype, [](const Number* n) { return n[1]; });
   out.scale.assign(out.data.size(), 4);
   std::size_t n = 0;
   each_index(a.sizes, [&](const Index& at) {
     const int64_t place = flat_index(a.from(at), out.sizes);
-    if (args.integer(3)) add_to(out.data[place], wide.data[n], out.dtype, out.scale[place]);
-    else out.data[place] = wide.data[n];
+    if (args.integer(3))
+      add_to(out.data[place], wide.data[n], out.dtype, out.scale[place]);
+    else
+      out.data[place] = wide.data[n];
     ++n;
   });
   return {out};
@@ -260,7 +271,11 @@ Index row_major(const Index& sizes) {
 }  // namespace
 
 TENON_OP_CASES(index) {
-  op_case(op::cat).dtypes(kAllWithFloat8).gradient().ulp(0).reference(cat_reference)
+  op_case(op::cat)
+      .dtypes(kAllWithFloat8)
+      .gradient()
+      .ulp(0)
+      .reference(cat_reference)
       .samples([](Inputs& in) {
         in.add({List{in.tensor({2, 3}), in.tensor({1, 3}), in.tensor({4, 3})}});
         in.add({List{in.tensor({2, 3}), in.tensor({2, 1})}, 1});
@@ -272,30 +287,46 @@ TENON_OP_CASES(index) {
         std::vector<Tensor> many;
         for (int64_t i = 0; i < 40; ++i) many.push_back(in.tensor({3, 1 + i % 3}));
         in.add({many, 1}).no_gradient();
-        if (!is_float8(in.dtype())) in.add({List{in.tensor({3}), in.tensor({2}, 0, 4, kInt16), in.tensor({2}, 0, 4, kFloat64)}}).no_gradient();
+        if (!is_float8(in.dtype()))
+          in.add({List{in.tensor({3}), in.tensor({2}, 0, 4, kInt16), in.tensor({2}, 0, 4, kFloat64)}}).no_gradient();
       })
-      .benchmark([](Inputs& in) { in.add({List{in.tensor({512, 1024}), in.tensor({512, 1024})}, 1}); })
+      .benchmark([](Inputs& in) {
+        in.add({List{in.tensor({512, 1024}), in.tensor({512, 1024})}, 1});
+      })
       .error<ValueError>("tensors", [](Inputs& in) { in.add({List{}}); })
-      .error<ShapeError>("tensors", [](Inputs& in) {
-        in.add({List{in.tensor({2, 3}), in.tensor({2, 4})}});
-        in.add({List{in.tensor({2, 3}), in.tensor({2})}});
-        in.add({List{in.tensor({}), in.tensor({})}});
-      })
-      .error<IndexError>("", [](Inputs& in) { in.add({List{in.tensor({2, 3})}, 2}); });
-  op_case(op::stack).dtypes(kAllWithFloat8).gradient().ulp(0).reference(stack_reference)
+      .error<ShapeError>("tensors",
+                         [](Inputs& in) {
+                           in.add({List{in.tensor({2, 3}), in.tensor({2, 4})}});
+                           in.add({List{in.tensor({2, 3}), in.tensor({2})}});
+                           in.add({List{in.tensor({}), in.tensor({})}});
+                         })
+      .error<IndexError>("", [](Inputs& in) {
+        in.add({List{in.tensor({2, 3})}, 2});
+      });
+  op_case(op::stack)
+      .dtypes(kAllWithFloat8)
+      .gradient()
+      .ulp(0)
+      .reference(stack_reference)
       .samples([](Inputs& in) {
         for (const int64_t d : {0, 1, 2, -1, -3}) in.add({List{in.tensor({2, 3}), in.tensor({2, 3})}, d});
         in.add({List{in.tensor({}), in.tensor({}), in.tensor({})}});
         in.add({List{in.tensor({0, 2})}});
       })
-      .error<ShapeError>("tensors", [](Inputs& in) { in.add({List{in.tensor({2}), in.tensor({3})}}); });
+      .error<ShapeError>("tensors", [](Inputs& in) {
+        in.add({List{in.tensor({2}), in.tensor({3})}});
+      });
 
   const Maker out_of_range = [](Inputs& in) {
     in.add({in.tensor({3}), 0, in.integers({10})});
     in.add({in.tensor({3}), 0, in.integers({-4})});
     in.add({in.tensor({3}), 0, in.integers({0, 1, 3})});
   };
-  op_case(op::index_select).dtypes(kAllWithFloat8).gradient().ulp(0).reference(select_reference)
+  op_case(op::index_select)
+      .dtypes(kAllWithFloat8)
+      .gradient()
+      .ulp(0)
+      .reference(select_reference)
       .samples([](Inputs& in) {
         in.add({in.tensor({5, 3}), 0, in.index({4}, 5)});
         in.add({in.tensor({5, 3}), -1, in.index({7}, 3)});
@@ -308,12 +339,26 @@ TENON_OP_CASES(index) {
         in.add({in.tensor({300, 70}), 0, in.index({400}, 300)}).no_gradient();
         in.add({in.tensor({70, 300}), 1, in.index({400}, 300)}).no_gradient();
       })
-      .benchmark([](Inputs& in) { in.add({in.tensor({4096, 256}), 0, in.index({4096}, 4096)}); })
+      .benchmark([](Inputs& in) {
+        in.add({in.tensor({4096, 256}), 0, in.index({4096}, 4096)});
+      })
       .error<IndexError>("index", out_of_range)
-      .error<IndexError>("", [](Inputs& in) { in.add({in.tensor({3}), 1, in.integers({0})}); })
-      .error<DtypeError>("index", [](Inputs& in) { in.add({in.tensor({3}), 0, in.tensor({2})}); })
-      .error<ShapeError>("index", [](Inputs& in) { in.add({in.tensor({3}), 0, in.integers({0, 1}, {1, 2})}); });
-  op_case(op::gather).dtypes(kAllWithFloat8).gradient().ulp(0).reference(gather_reference)
+      .error<IndexError>("",
+                         [](Inputs& in) {
+                           in.add({in.tensor({3}), 1, in.integers({0})});
+                         })
+      .error<DtypeError>("index",
+                         [](Inputs& in) {
+                           in.add({in.tensor({3}), 0, in.tensor({2})});
+                         })
+      .error<ShapeError>("index", [](Inputs& in) {
+        in.add({in.tensor({3}), 0, in.integers({0, 1}, {1, 2})});
+      });
+  op_case(op::gather)
+      .dtypes(kAllWithFloat8)
+      .gradient()
+      .ulp(0)
+      .reference(gather_reference)
       .samples([](Inputs& in) {
         in.add({in.tensor({3, 4}), 0, in.index({2, 4}, 3)});
         in.add({in.tensor({3, 4}), 1, in.index({3, 6}, 4)});
@@ -324,7 +369,10 @@ TENON_OP_CASES(index) {
         in.add({in.tensor({200, 90}), 1, in.index({200, 120}, 90)}).no_gradient();
       })
       .error<IndexError>("index", out_of_range)
-      .error<ShapeError>("index", [](Inputs& in) { in.add({in.tensor({3, 4}), 0, in.index({2, 5}, 3)}); in.add({in.tensor({3, 4}), 0, in.index({2}, 3)}); });
+      .error<ShapeError>("index", [](Inputs& in) {
+        in.add({in.tensor({3, 4}), 0, in.index({2, 5}, 3)});
+        in.add({in.tensor({3, 4}), 0, in.index({2}, 3)});
+      });
   const Dtypes addable = kAll;
   const Maker slices = [](Inputs& in) {
     in.add({in.tensor({5, 3}), 0, in.integers({4, 0}), in.tensor({2, 3})});
@@ -337,31 +385,67 @@ TENON_OP_CASES(index) {
     in.add({in.tensor({5, 3}), 0, in.integers({0}), in.tensor({1, 4})});
     in.add({in.tensor({5, 3}), 0, in.integers({0, 1}), in.tensor({1, 3})});
   };
-  const Maker slice_range = [](Inputs& in) { in.add({in.tensor({3}), 0, in.integers({3}), in.tensor({1})}); in.add({in.tensor({3}), 0, in.integers({-4}), in.tensor({1})}); };
-  op_case(op::index_add).dtypes(addable).gradient().ulp(8).reference(slices_reference(true)).samples(slices)
+  const Maker slice_range = [](Inputs& in) {
+    in.add({in.tensor({3}), 0, in.integers({3}), in.tensor({1})});
+    in.add({in.tensor({3}), 0, in.integers({-4}), in.tensor({1})});
+  };
+  op_case(op::index_add)
+      .dtypes(addable)
+      .gradient()
+      .ulp(8)
+      .reference(slices_reference(true))
+      .samples(slices)
       .samples([](Inputs& in) {
         in.add({in.tensor({4, 3}), 0, in.integers({1, 1, 1, 2}), in.tensor({4, 3})});
         if (in.dtype() == kBool) return;
         in.add({in.tensor({4, 3}), 0, in.integers({1, 3, 1}), in.tensor({3, 3})}, {{"alpha", 2}});
         in.add({in.tensor({50, 40}), 0, in.index({500}, 50), in.tensor({500, 40}, -1, 1)}).no_gradient();
       })
-      .error<IndexError>("index", slice_range).error<ShapeError>("", bad_slices)
-      .error<DtypeError>("source", [](Inputs& in) { in.add({in.tensor({3}), 0, in.integers({0}), in.tensor({1}, 0, 1, kFloat64)}); });
-  op_case(op::index_copy).dtypes(kAllWithFloat8).gradient().ulp(0).reference(slices_reference(false)).samples(slices)
-      .error<IndexError>("index", slice_range).error<ShapeError>("", bad_slices);
-  op_case(op::scatter_add).dtypes(addable).gradient().ulp(8).reference(scatter_reference)
+      .error<IndexError>("index", slice_range)
+      .error<ShapeError>("", bad_slices)
+      .error<DtypeError>("source", [](Inputs& in) {
+        in.add({in.tensor({3}), 0, in.integers({0}), in.tensor({1}, 0, 1, kFloat64)});
+      });
+  op_case(op::index_copy)
+      .dtypes(kAllWithFloat8)
+      .gradient()
+      .ulp(0)
+      .reference(slices_reference(false))
+      .samples(slices)
+      .error<IndexError>("index", slice_range)
+      .error<ShapeError>("", bad_slices);
+  op_case(op::scatter_add)
+      .dtypes(addable)
+      .gradient()
+      .ulp(8)
+      .reference(scatter_reference)
       .samples([](Inputs& in) {
         in.add({in.tensor({3, 4}), 0, in.index({2, 4}, 3), in.tensor({2, 4})});
         in.add({in.tensor({3, 4}), 1, in.index({3, 6}, 4), in.tensor({3, 7})});
         in.add({in.tensor({5}), 0, in.index({9}, 5), in.tensor({9})});
         in.add({in.tensor({5}), 0, in.integers({}, {0}), in.tensor({3})});
-        if (in.dtype() != kBool) in.add({in.tensor({60, 70}), 1, in.index({60, 140}, 70), in.tensor({60, 140}, -1, 1)}).no_gradient();
+        if (in.dtype() != kBool)
+          in.add({in.tensor({60, 70}), 1, in.index({60, 140}, 70), in.tensor({60, 140}, -1, 1)}).no_gradient();
       })
-      .error<IndexError>("index", [](Inputs& in) { in.add({in.tensor({3}), 0, in.integers({3}), in.tensor({1})}); })
-      .error<ShapeError>("", [](Inputs& in) { in.add({in.tensor({3}), 0, in.index({4}, 3), in.tensor({2})}); });
-  op_case(op::embedding, "of other dtypes").dtypes(kComplexes + kIntegers).ulp(0).reference(embedding_reference)
-      .samples([](Inputs& in) { in.add({in.index({2, 5}, 6), in.tensor({6, 3})}); });
-  op_case(op::embedding).dtypes(kFloats).gradient().ulp(0).reference(embedding_reference)
+      .error<IndexError>("index",
+                         [](Inputs& in) {
+                           in.add({in.tensor({3}), 0, in.integers({3}), in.tensor({1})});
+                         })
+      .error<ShapeError>("", [](Inputs& in) {
+        in.add({in.tensor({3}), 0, in.index({4}, 3), in.tensor({2})});
+      });
+  op_case(op::embedding, "of other dtypes")
+      .dtypes(kComplexes + kIntegers)
+      .ulp(0)
+      .reference(embedding_reference)
+      .samples([](Inputs& in) {
+        in.add({in.index({2, 5}, 6), in.tensor({6, 3})});
+      });
+  op_case(op::embedding)
+      .dtypes(kFloats)
+      .gradient()
+      .ulp(0)
+      .reference(embedding_reference)
       .samples([](Inputs& in) {
         in.add({in.index({4}, 6), in.tensor({6, 3})});
         in.add({in.index({2, 5}, 6), in.tensor({6, 3})});
@@ -370,12 +454,30 @@ TENON_OP_CASES(index) {
         in.add({in.integers({1, 3, 1}), in.tensor({6, 3}), 1}).no_gradient();
         in.add({in.index({300}, 90), in.tensor({90, 65})}).no_gradient();
       })
-      .benchmark([](Inputs& in) { in.add({in.index({8192}, 50000), in.tensor({50000, 128})}); })
-      .error<IndexError>("", [](Inputs& in) { in.add({in.integers({6}), in.tensor({6, 3})}); in.add({in.integers({-1}), in.tensor({6, 3})}); })
-      .error<ShapeError>("weight", [](Inputs& in) { in.add({in.integers({0}), in.tensor({6})}); })
-      .error<DtypeError>("input", [](Inputs& in) { in.add({in.tensor({2}), in.tensor({6, 3})}); })
-      .error<ValueError>("padding_idx", [](Inputs& in) { in.add({in.integers({0}), in.tensor({6, 3}), 6}); });
-  op_case(op::embedding_backward).dtypes(kFloats).gradient().ulp(8).reference(embedding_gradient)
+      .benchmark([](Inputs& in) {
+        in.add({in.index({8192}, 50000), in.tensor({50000, 128})});
+      })
+      .error<IndexError>("",
+                         [](Inputs& in) {
+                           in.add({in.integers({6}), in.tensor({6, 3})});
+                           in.add({in.integers({-1}), in.tensor({6, 3})});
+                         })
+      .error<ShapeError>("weight",
+                         [](Inputs& in) {
+                           in.add({in.integers({0}), in.tensor({6})});
+                         })
+      .error<DtypeError>("input",
+                         [](Inputs& in) {
+                           in.add({in.tensor({2}), in.tensor({6, 3})});
+                         })
+      .error<ValueError>("padding_idx", [](Inputs& in) {
+        in.add({in.integers({0}), in.tensor({6, 3}), 6});
+      });
+  op_case(op::embedding_backward)
+      .dtypes(kFloats)
+      .gradient()
+      .ulp(8)
+      .reference(embedding_gradient)
       .samples([](Inputs& in) {
         for (const bool scale : {false, true}) {
           in.add({in.tensor({4, 3}), in.integers({1, 5, 1, 0}), 6, -1, scale});
@@ -385,7 +487,12 @@ TENON_OP_CASES(index) {
         in.add({in.tensor({0, 3}), in.integers({}, {0}), 6, -1, false});
       });
 
-  op_case(op::index).dtypes(kAllWithFloat8).gradient().ulp(0).reference(index_reference).no_meta()
+  op_case(op::index)
+      .dtypes(kAllWithFloat8)
+      .gradient()
+      .ulp(0)
+      .reference(index_reference)
+      .no_meta()
       .samples([](Inputs& in) {
         const Tensor none;
         in.add({in.tensor({5, 3}), List{in.index({4}, 5)}});
@@ -404,7 +511,13 @@ TENON_OP_CASES(index) {
         in.add({in.tensor({3}), List{in.integers({0}), in.integers({0})}});
         in.add({in.tensor({3}), List{in.boolean({4})}});
       });
-  op_case(op::index_put).errors_name("index").dtypes(kAll).gradient().ulp(8).reference(put_reference).no_meta()
+  op_case(op::index_put)
+      .errors_name("index")
+      .dtypes(kAll)
+      .gradient()
+      .ulp(8)
+      .reference(put_reference)
+      .no_meta()
       .samples([](Inputs& in) {
         in.add({in.tensor({5, 3}), List{in.integers({4, 0})}, in.tensor({2, 3})}).no_layouts();
         in.add({in.tensor({5, 3}), List{in.integers({4, -5})}, in.tensor({})}).no_layouts();
@@ -415,11 +528,18 @@ TENON_OP_CASES(index) {
         }
         in.add({in.tensor({5, 3}), List{in.boolean({5, 3})}, in.tensor({})}).no_layouts();
       })
-      .error<IndexError>("", [](Inputs& in) { in.add({in.tensor({3}), List{in.integers({10})}, in.tensor({1})}); })
-      .error<DtypeError>("values", [](Inputs& in) { in.add({in.tensor({3}), List{in.integers({0})}, in.tensor({1}, 0, 1, kFloat64)}); });
+      .error<IndexError>("",
+                         [](Inputs& in) {
+                           in.add({in.tensor({3}), List{in.integers({10})}, in.tensor({1})});
+                         })
+      .error<DtypeError>("values", [](Inputs& in) {
+        in.add({in.tensor({3}), List{in.integers({0})}, in.tensor({1}, 0, 1, kFloat64)});
+      });
 
   const Dtypes grads = kFloats + kComplexes;
-  op_case(op::select_backward).dtypes(grads).gradient()
+  op_case(op::select_backward)
+      .dtypes(grads)
+      .gradient()
       .reference([](const Args& a) {
         const Index base = a.ints(1);
         const int64_t d = wrap(a.integer(2), static_cast<int64_t>(base.size()));
@@ -428,8 +548,13 @@ TENON_OP_CASES(index) {
         sizes.erase(sizes.begin() + d), strides.erase(strides.begin() + d);
         return std::vector<Array>{spread(a.array(0), sizes, strides, offset, base)};
       })
-      .samples([](Inputs& in) { in.add({in.tensor({4}), ints({3, 4}), 0, 1}); in.add({in.tensor({3, 2}), ints({3, 4, 2}), 1, -1}); });
-  op_case(op::slice_backward).dtypes(grads).gradient()
+      .samples([](Inputs& in) {
+        in.add({in.tensor({4}), ints({3, 4}), 0, 1});
+        in.add({in.tensor({3, 2}), ints({3, 4, 2}), 1, -1});
+      });
+  op_case(op::slice_backward)
+      .dtypes(grads)
+      .gradient()
       .reference([](const Args& a) {
         const Index base = a.ints(1);
         const int64_t d = a.integer(2);
@@ -439,14 +564,20 @@ TENON_OP_CASES(index) {
         const Array g = a.array(0);
         return std::vector<Array>{spread(g, g.sizes, strides, offset, base)};
       })
-      .samples([](Inputs& in) { in.add({in.tensor({2, 4}), ints({5, 4}), 0, 1, 4, 2}); in.add({in.tensor({3, 0}), ints({3, 4}), 1, 2, 2, 1}); });
-  op_case(op::as_strided_backward).dtypes(grads).gradient()
+      .samples([](Inputs& in) {
+        in.add({in.tensor({2, 4}), ints({5, 4}), 0, 1, 4, 2});
+        in.add({in.tensor({3, 0}), ints({3, 4}), 1, 2, 2, 1});
+      });
+  op_case(op::as_strided_backward)
+      .dtypes(grads)
+      .gradient()
       .reference([](const Args& a) {
         Index base = a.ints(4);
         return std::vector<Array>{spread(a.array(0), a.ints(1), a.ints(2), a.integer(3) - a.integer(6), base)};
       })
       .samples([](Inputs& in) {
         in.add({in.tensor({3, 2}), ints({3, 2}), ints({1, 4}), 0, ints({3, 4}), ints({4, 1}), 0});
-        in.add({in.tensor({3, 3}), ints({3, 3}), ints({1, 1}), 2, ints({12}), ints({1}), 0});  // elements shown several times
+        in.add({in.tensor({3, 3}), ints({3, 3}), ints({1, 1}), 2, ints({12}), ints({1}),
+                0});  // elements shown several times
       });
 }

@@ -16,13 +16,17 @@ namespace {
 using Sizes = std::vector<int64_t>;
 
 /// [..., m, k] x [..., k, n], broadcasting batches; alpha and beta with an added array if it is defined.
-Array product(const Array& a, const Array& b, const Array& added = {}, Number beta = int64_t{0}, Number alpha = int64_t{1}) {
+Array product(const Array& a, const Array& b, const Array& added = {}, Number beta = int64_t{0},
+              Number alpha = int64_t{1}) {
   const DType t = a.dtype;
   const int64_t m = a.sizes[a.dim() - 2], k = a.sizes[a.dim() - 1], n = b.sizes[b.dim() - 1];
-  Sizes batch = broadcast(Sizes(a.sizes.begin(), a.sizes.end() - 2), Sizes(b.sizes.begin(), b.sizes.end() - 2)), sizes = batch;
+  Sizes batch = broadcast(Sizes(a.sizes.begin(), a.sizes.end() - 2), Sizes(b.sizes.begin(), b.sizes.end() - 2)),
+        sizes = batch;
   sizes.push_back(m), sizes.push_back(n);
   Array out = make_array(t, sizes);
-  const Array wide = added.defined() ? pointwise({make_array(added.dtype, sizes), added}, DType::undefined, added.dtype, [](const Number* v) { return v[1]; }) : Array();
+  const Array wide = added.defined() ? pointwise({make_array(added.dtype, sizes), added}, DType::undefined, added.dtype,
+                                                 [](const Number* v) { return v[1]; })
+                                     : Array();
   const auto start = [&](const Array& x, const Sizes& at) {
     int64_t place = 0;
     const int64_t rank = x.dim() - 2;
@@ -44,14 +48,16 @@ Array product(const Array& a, const Array& b, const Array& added = {}, Number be
         }
         const bool add = wide.defined() && beta.z != Complex(0);
         if (is_integral(t)) {
-          whole = whole * static_cast<uint64_t>(alpha.i) + (add ? static_cast<uint64_t>(beta.i) * static_cast<uint64_t>(wide.data[next].i) : 0);
+          whole = whole * static_cast<uint64_t>(alpha.i) +
+                  (add ? static_cast<uint64_t>(beta.i) * static_cast<uint64_t>(wide.data[next].i) : 0);
           out.data[next] = convert(static_cast<int64_t>(whole), kInt64, t);
         } else {
           out.data[next] = alpha.z * sum + (add ? beta.z * wide.data[next].z : Complex(0));
           scale = scale * std::abs(alpha.z) + (add ? std::abs(beta.z * wide.data[next].z) : 0);
         }
         // Sums of n terms may be wrong by a few units for each doubling, whatever the order of summation.
-        out.scale.push_back(scale * std::max({1.0, std::sqrt(static_cast<double>(k)) / 2, static_cast<double>(k) / 32}));
+        out.scale.push_back(scale *
+                            std::max({1.0, std::sqrt(static_cast<double>(k)) / 2, static_cast<double>(k) / 32}));
       }
   });
   return out;
@@ -72,12 +78,22 @@ Array matmul_of(Array a, Array b) {
 }
 
 std::vector<Array> plain(const Args& a) { return {product(a.array(0), a.array(1))}; }
-std::vector<Array> added(const Args& a) { return {product(a.array(1), a.array(2), a.array(0), a.number(3), a.number(4))}; }
+std::vector<Array> added(const Args& a) {
+  return {product(a.array(1), a.array(2), a.array(0), a.number(3), a.number(4))};
+}
 
 const Dtypes kTypes = kNumbers;
 
 void matrices(Inputs& in) {
-  for (const auto& [m, k, n] : {std::tuple<int64_t, int64_t, int64_t>{2, 3, 4}, {1, 1, 1}, {3, 1, 2}, {1, 7, 1}, {0, 3, 2}, {2, 0, 3}, {2, 3, 0}, {5, 9, 1}, {1, 9, 5}})
+  for (const auto& [m, k, n] : {std::tuple<int64_t, int64_t, int64_t>{2, 3, 4},
+                                {1, 1, 1},
+                                {3, 1, 2},
+                                {1, 7, 1},
+                                {0, 3, 2},
+                                {2, 0, 3},
+                                {2, 3, 0},
+                                {5, 9, 1},
+                                {1, 9, 5}})
     in.add({in.tensor({m, k}), in.tensor({k, n})});
   in.add({in.tensor({17, 33}), in.tensor({33, 19})}).no_gradient();
   in.add({in.tensor({70, 130}), in.tensor({130, 67})}).no_gradient();
@@ -92,15 +108,24 @@ OpCase& matmul_row(const Op& op, Reference reference) {
 }  // namespace
 
 TENON_OP_CASES(matmul) {
-  matmul_row(op::mm, plain).samples(matrices)
-      .benchmark([](Inputs& in) { in.add({in.tensor({512, 512}), in.tensor({512, 512})}); })
-      .error<ShapeError>("", [](Inputs& in) {
-        in.add({in.tensor({2, 3}), in.tensor({4, 2})});
-        in.add({in.tensor({3}), in.tensor({3, 2})});
-        in.add({in.tensor({2, 3}), in.tensor({1, 3, 2})});
+  matmul_row(op::mm, plain)
+      .samples(matrices)
+      .benchmark([](Inputs& in) {
+        in.add({in.tensor({512, 512}), in.tensor({512, 512})});
       })
-      .error<DtypeError>("", [](Inputs& in) { in.add({in.tensor({2, 3}), in.tensor({3, 2}, 0, 1, kFloat64)}); })
-      .error<DtypeError>("", [](Inputs& in) { in.add({in.boolean({2, 3}), in.boolean({3, 2})}); });
+      .error<ShapeError>("",
+                         [](Inputs& in) {
+                           in.add({in.tensor({2, 3}), in.tensor({4, 2})});
+                           in.add({in.tensor({3}), in.tensor({3, 2})});
+                           in.add({in.tensor({2, 3}), in.tensor({1, 3, 2})});
+                         })
+      .error<DtypeError>("",
+                         [](Inputs& in) {
+                           in.add({in.tensor({2, 3}), in.tensor({3, 2}, 0, 1, kFloat64)});
+                         })
+      .error<DtypeError>("", [](Inputs& in) {
+        in.add({in.boolean({2, 3}), in.boolean({3, 2})});
+      });
   matmul_row(op::bmm, plain)
       .samples([](Inputs& in) {
         for (const int64_t b : {0, 1, 3}) in.add({in.tensor({b, 2, 3}), in.tensor({b, 3, 4})});
@@ -112,7 +137,9 @@ TENON_OP_CASES(matmul) {
         in.add({in.tensor({2, 2, 3}), in.tensor({2, 4, 2})});
       });
   // beta = 0 does not read self, NaN or not.
-  const auto nan = [](Inputs& in, const Sizes& sizes) { return in.values(std::vector<double>(static_cast<std::size_t>(count(sizes)), std::nan("")), sizes); };
+  const auto nan = [](Inputs& in, const Sizes& sizes) {
+    return in.values(std::vector<double>(static_cast<std::size_t>(count(sizes)), std::nan("")), sizes);
+  };
   matmul_row(op::addmm, added)
       .samples([=](Inputs& in) {
         in.add({in.tensor({2, 4}), in.tensor({2, 3}), in.tensor({3, 4})});
@@ -128,28 +155,63 @@ TENON_OP_CASES(matmul) {
         in.add({nan(in, {2}), in.values({1, 2}, {1, 2}), in.values({1, 2, 3, 4}, {2, 2})}, {{"beta", 0}}).no_gradient();
         in.add({nan(in, {2, 4}), in.tensor({2, 0}), in.tensor({0, 4})}, {{"beta", 0}}).no_gradient();
       })
-      .benchmark([](Inputs& in) { in.add({in.tensor({512}), in.tensor({512, 512}), in.tensor({512, 512})}); })
-      .error<ShapeError>("self", [](Inputs& in) { in.add({in.tensor({3}), in.tensor({2, 3}), in.tensor({3, 4})}); })
-      .error<DtypeError>("self", [](Inputs& in) { in.add({in.tensor({4}, 0, 1, kFloat64), in.tensor({2, 3}), in.tensor({3, 4})}); });
+      .benchmark([](Inputs& in) {
+        in.add({in.tensor({512}), in.tensor({512, 512}), in.tensor({512, 512})});
+      })
+      .error<ShapeError>("self",
+                         [](Inputs& in) {
+                           in.add({in.tensor({3}), in.tensor({2, 3}), in.tensor({3, 4})});
+                         })
+      .error<DtypeError>("self", [](Inputs& in) {
+        in.add({in.tensor({4}, 0, 1, kFloat64), in.tensor({2, 3}), in.tensor({3, 4})});
+      });
   matmul_row(op::baddbmm, added)
       .samples([=](Inputs& in) {
         in.add({in.tensor({2, 2, 4}), in.tensor({2, 2, 3}), in.tensor({2, 3, 4})});
         in.add({in.tensor({4}), in.tensor({2, 2, 3}), in.tensor({2, 3, 4})}, {{"beta", 2}, {"alpha", 3}});
         in.add({in.tensor({2, 2, 4}), in.tensor({2, 2, 0}), in.tensor({2, 0, 4})});
-        if (in.is_floating()) in.add({nan(in, {1, 1, 1}), in.tensor({2, 2, 3}), in.tensor({2, 3, 4})}, {{"beta", 0}}).no_gradient();
+        if (in.is_floating())
+          in.add({nan(in, {1, 1, 1}), in.tensor({2, 2, 3}), in.tensor({2, 3, 4})}, {{"beta", 0}}).no_gradient();
       })
-      .error<ShapeError>("self", [](Inputs& in) { in.add({in.tensor({3}), in.tensor({2, 2, 3}), in.tensor({2, 3, 4})}); });
+      .error<ShapeError>("self", [](Inputs& in) {
+        in.add({in.tensor({3}), in.tensor({2, 2, 3}), in.tensor({2, 3, 4})});
+      });
   const Reference numpy = [](const Args& a) { return std::vector<Array>{matmul_of(a.array(0), a.array(1))}; };
   matmul_row(op::mv, numpy)
-      .samples([](Inputs& in) { in.add({in.tensor({3, 4}), in.tensor({4})}); in.add({in.tensor({0, 4}), in.tensor({4})}); in.add({in.tensor({3, 0}), in.tensor({0})}); in.add({in.tensor({65, 130}), in.tensor({130})}).no_gradient(); })
-      .error<ShapeError>("", [](Inputs& in) { in.add({in.tensor({3, 4}), in.tensor({3, 4})}); });
-  matmul_row(op::dot, numpy)
-      .samples([](Inputs& in) { in.add({in.tensor({5}), in.tensor({5})}); in.add({in.tensor({0}), in.tensor({0})}); in.add({in.tensor({3000}, -1, 1), in.tensor({3000}, -1, 1)}).no_gradient(); })
-      .error<ShapeError>("", [](Inputs& in) { in.add({in.tensor({5}), in.tensor({4})}); in.add({in.tensor({5, 1}), in.tensor({5})}); });
-  matmul_row(op::matmul, numpy).errors_name("")
       .samples([](Inputs& in) {
-        const std::pair<Sizes, Sizes> shapes[] = {{{3}, {3}}, {{2, 3}, {3}}, {{3}, {3, 4}}, {{2, 3}, {3, 4}}, {{5, 2, 3}, {3, 4}}, {{2, 3}, {5, 3, 4}}, {{5, 2, 3}, {3}}, {{3}, {5, 3, 4}},
-                                                  {{5, 1, 2, 3}, {2, 3, 4}}, {{2, 1, 2, 3}, {1, 3, 3, 2}}, {{0, 2, 3}, {3, 4}}, {{2, 2, 0}, {0, 4}}};
+        in.add({in.tensor({3, 4}), in.tensor({4})});
+        in.add({in.tensor({0, 4}), in.tensor({4})});
+        in.add({in.tensor({3, 0}), in.tensor({0})});
+        in.add({in.tensor({65, 130}), in.tensor({130})}).no_gradient();
+      })
+      .error<ShapeError>("", [](Inputs& in) {
+        in.add({in.tensor({3, 4}), in.tensor({3, 4})});
+      });
+  matmul_row(op::dot, numpy)
+      .samples([](Inputs& in) {
+        in.add({in.tensor({5}), in.tensor({5})});
+        in.add({in.tensor({0}), in.tensor({0})});
+        in.add({in.tensor({3000}, -1, 1), in.tensor({3000}, -1, 1)}).no_gradient();
+      })
+      .error<ShapeError>("", [](Inputs& in) {
+        in.add({in.tensor({5}), in.tensor({4})});
+        in.add({in.tensor({5, 1}), in.tensor({5})});
+      });
+  matmul_row(op::matmul, numpy)
+      .errors_name("")
+      .samples([](Inputs& in) {
+        const std::pair<Sizes, Sizes> shapes[] = {{{3}, {3}},
+                                                  {{2, 3}, {3}},
+                                                  {{3}, {3, 4}},
+                                                  {{2, 3}, {3, 4}},
+                                                  {{5, 2, 3}, {3, 4}},
+                                                  {{2, 3}, {5, 3, 4}},
+                                                  {{5, 2, 3}, {3}},
+                                                  {{3}, {5, 3, 4}},
+                                                  {{5, 1, 2, 3}, {2, 3, 4}},
+                                                  {{2, 1, 2, 3}, {1, 3, 3, 2}},
+                                                  {{0, 2, 3}, {3, 4}},
+                                                  {{2, 2, 0}, {0, 4}}};
         for (const auto& [a, b] : shapes) in.add({in.tensor(a), in.tensor(b)});
       })
       .error<ShapeError>("", [](Inputs& in) {
@@ -157,7 +219,10 @@ TENON_OP_CASES(matmul) {
         in.add({in.tensor({}), in.tensor({4})});
         in.add({in.tensor({5, 2, 3}), in.tensor({4, 3, 2})});
       });
-  op_case(op::linear).dtypes(kFloats + kComplexes).gradient().ulp(8)
+  op_case(op::linear)
+      .dtypes(kFloats + kComplexes)
+      .gradient()
+      .ulp(8)
       .reference([](const Args& a) {
         const Array x = a.array(0), bias = a.array(2);
         Array w = a.array(1);
@@ -165,7 +230,8 @@ TENON_OP_CASES(matmul) {
         if (vector) w.sizes.insert(w.sizes.begin(), 1);
         const Array wt = pick(w, {w.sizes[1], w.sizes[0]}, [](const Sizes& at) { return Sizes{at[1], at[0]}; });
         Sizes sizes(x.sizes.begin(), x.sizes.end() - 1);
-        const Array flat = with_sizes(x, {x.sizes.back() == 0 ? count(sizes) : x.numel() / x.sizes.back(), x.sizes.back()});
+        const Array flat =
+            with_sizes(x, {x.sizes.back() == 0 ? count(sizes) : x.numel() / x.sizes.back(), x.sizes.back()});
         if (!vector) sizes.push_back(w.sizes[0]);
         return std::vector<Array>{with_sizes(product(flat, wt, bias, int64_t{1}), sizes)};
       })
@@ -177,7 +243,14 @@ TENON_OP_CASES(matmul) {
         in.add({in.tensor({0, 3}), in.tensor({5, 3}), in.tensor({5})});
         in.add({in.tensor({33, 65}), in.tensor({40, 65}), in.tensor({40})}).no_gradient();
       })
-      .benchmark([](Inputs& in) { in.add({in.tensor({128, 784}), in.tensor({256, 784}), in.tensor({256})}); })
-      .error<ShapeError>("input", [](Inputs& in) { in.add({in.tensor({4, 2}), in.tensor({5, 3})}); })
-      .error<ShapeError>("weight", [](Inputs& in) { in.add({in.tensor({4, 3}), in.tensor({5, 3, 1})}); });
+      .benchmark([](Inputs& in) {
+        in.add({in.tensor({128, 784}), in.tensor({256, 784}), in.tensor({256})});
+      })
+      .error<ShapeError>("input",
+                         [](Inputs& in) {
+                           in.add({in.tensor({4, 2}), in.tensor({5, 3})});
+                         })
+      .error<ShapeError>("weight", [](Inputs& in) {
+        in.add({in.tensor({4, 3}), in.tensor({5, 3, 1})});
+      });
 }

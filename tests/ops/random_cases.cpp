@@ -46,60 +46,125 @@ Maker like(std::vector<Value> rest) {
 }  // namespace
 
 TENON_OP_CASES(random) {
-  random_row(op_case(op::uniform), kInexact).samples(fill_samples({-2.0, 3.0})).samples(fill_samples({}))
-      .error<ValueError>("from", [](Inputs& in) { in.add({in.tensor({2}), 2, 1}); in.add({in.tensor({2}), 0.0, HUGE_VAL}); })
-      .error<DtypeError>("self", [](Inputs& in) { in.add({in.tensor({2})}); }, kInt64);
-  random_row(op_case(op::normal), kInexact).samples(fill_samples({1.0, 2.0})).samples(fill_samples({}))
-      .error<ValueError>("std", [](Inputs& in) { in.add({in.tensor({2}), 0.0, -1.0}); })
-      .error<DtypeError>("self", [](Inputs& in) { in.add({in.tensor({2}), 0.0, 1.0}); }, kInt64);
+  random_row(op_case(op::uniform), kInexact)
+      .samples(fill_samples({-2.0, 3.0}))
+      .samples(fill_samples({}))
+      .error<ValueError>("from",
+                         [](Inputs& in) {
+                           in.add({in.tensor({2}), 2, 1});
+                           in.add({in.tensor({2}), 0.0, HUGE_VAL});
+                         })
+      .error<DtypeError>(
+          "self", [](Inputs& in) { in.add({in.tensor({2})}); }, kInt64);
+  random_row(op_case(op::normal), kInexact)
+      .samples(fill_samples({1.0, 2.0}))
+      .samples(fill_samples({}))
+      .error<ValueError>("std",
+                         [](Inputs& in) {
+                           in.add({in.tensor({2}), 0.0, -1.0});
+                         })
+      .error<DtypeError>(
+          "self",
+          [](Inputs& in) {
+            in.add({in.tensor({2}), 0.0, 1.0});
+          },
+          kInt64);
   random_row(op_case(op::normal_tensors), kFloats).gradient().samples([](Inputs& in) {
     in.add({in.tensor({3, 4}), in.tensor({3, 4}, 0.1, 2)});
     in.add({in.tensor({3, 1}), in.tensor({4}, 0.1, 2)});
   });
-  random_row(op_case(op::normal_mean), kFloats).gradient().samples([](Inputs& in) { in.add({in.tensor({3, 4}), 0.5}); });
-  random_row(op_case(op::normal_std), kFloats).gradient().samples([](Inputs& in) { in.add({0.5, in.tensor({3, 4}, 0.1, 2)}); });
+  random_row(op_case(op::normal_mean), kFloats).gradient().samples([](Inputs& in) {
+    in.add({in.tensor({3, 4}), 0.5});
+  });
+  random_row(op_case(op::normal_std), kFloats).gradient().samples([](Inputs& in) {
+    in.add({0.5, in.tensor({3, 4}, 0.1, 2)});
+  });
   random_row(op_case(op::normal_sizes), kInexact).samples(sized({0.5, 2.0}));
-  random_row(op_case(op::random), kReals + Dtypes{kBool}).samples([](Inputs& in) {
-    for (const auto& s : kShapes) in.add({in.tensor(s, 0, 1), 0, in.dtype() == kBool ? 2 : 100});
-    if (in.dtype() == kInt64) in.add({in.tensor({50}, 0, 1), -(int64_t{1} << 62), int64_t{1} << 62});
-  }).error<ValueError>("low", [](Inputs& in) { in.add({in.tensor({2}), 5, 5}); })
-      .error<ValueError>("", [](Inputs& in) { in.add({in.tensor({2}), 0, 300}); }, kUInt8);
-  random_row(op_case(op::bernoulli), kFloats).samples(fill_samples({}))
-      .error<DtypeError>("self", [](Inputs& in) { in.add({in.tensor({2}, 0, 1)}); }, kInt64);
-  random_row(op_case(op::bernoulli, "certain"), kFloats).samples([](Inputs& in) { in.add({in.values({0, 1, 1, 0, 1})}); })
+  random_row(op_case(op::random), kReals + Dtypes{kBool})
+      .samples([](Inputs& in) {
+        for (const auto& s : kShapes) in.add({in.tensor(s, 0, 1), 0, in.dtype() == kBool ? 2 : 100});
+        if (in.dtype() == kInt64) in.add({in.tensor({50}, 0, 1), -(int64_t{1} << 62), int64_t{1} << 62});
+      })
+      .error<ValueError>("low",
+                         [](Inputs& in) {
+                           in.add({in.tensor({2}), 5, 5});
+                         })
+      .error<ValueError>(
+          "",
+          [](Inputs& in) {
+            in.add({in.tensor({2}), 0, 300});
+          },
+          kUInt8);
+  random_row(op_case(op::bernoulli), kFloats)
+      .samples(fill_samples({}))
+      .error<DtypeError>(
+          "self", [](Inputs& in) { in.add({in.tensor({2}, 0, 1)}); }, kInt64);
+  random_row(op_case(op::bernoulli, "certain"), kFloats)
+      .samples([](Inputs& in) {
+        in.add({in.values({0, 1, 1, 0, 1})});
+      })
       .reference([](const Args& a) { return std::vector<Array>{a.array(0)}; });
-  random_row(op_case(op::bernoulli_p), kAll).samples(fill_samples({0.3}))
-      .error<ValueError>("p", [](Inputs& in) { in.add({in.tensor({2}), 1.5}); in.add({in.tensor({2}), -0.1}); });
-  random_row(op_case(op::randperm), {kInt64, kInt32, kInt16, kFloat32, kFloat64}).samples([](Inputs& in) {
-    for (const int64_t n : {0, 1, 7, 3000}) in.add({n}, {{"dtype", in.dtype()}});
-  }).error<ValueError>("n", [](Inputs& in) { in.add({-1}); })
-      .error<ValueError>("", [](Inputs& in) { in.add({300}, {{"dtype", kUInt8}}); });
+  random_row(op_case(op::bernoulli_p), kAll).samples(fill_samples({0.3})).error<ValueError>("p", [](Inputs& in) {
+    in.add({in.tensor({2}), 1.5});
+    in.add({in.tensor({2}), -0.1});
+  });
+  random_row(op_case(op::randperm), {kInt64, kInt32, kInt16, kFloat32, kFloat64})
+      .samples([](Inputs& in) {
+        for (const int64_t n : {0, 1, 7, 3000}) in.add({n}, {{"dtype", in.dtype()}});
+      })
+      .error<ValueError>("n", [](Inputs& in) { in.add({-1}); })
+      .error<ValueError>("", [](Inputs& in) {
+        in.add({300}, {{"dtype", kUInt8}});
+      });
 
   random_row(op_case(op::rand), kInexact).samples(sized({}));
   random_row(op_case(op::randn), kInexact).samples(sized({}));
-  random_row(op_case(op::randint), kReals).samples(sized({100}))
-      .error<ValueError>("low", [](Inputs& in) { in.add({0, ints({2})}); });
+  random_row(op_case(op::randint), kReals).samples(sized({100})).error<ValueError>("low", [](Inputs& in) {
+    in.add({0, ints({2})});
+  });
   random_row(op_case(op::randint_low), kReals).samples(sized({3, 100}));
   random_row(op_case(op::rand_like), kInexact).samples(like({}));
   random_row(op_case(op::randn_like), kInexact).samples(like({}));
   random_row(op_case(op::randint_like), kReals).samples(like({100}));
   random_row(op_case(op::randint_like_low), kReals).samples(like({3, 100}));
 
-  random_row(op_case(op::native_dropout), kFloats).gradient().samples([](Inputs& in) {
-    for (const auto& s : kShapes) in.add({in.tensor(s), 0.25, true});
-    in.add({in.tensor({3, 4}), 0.0, true});
-    in.add({in.tensor({3, 4}), 0.25, false});
-  }).error<ValueError>("p", [](Inputs& in) { in.add({in.tensor({2}), 1.5, true}); in.add({in.tensor({2}), -0.5, true}); });
-  op_case(op::native_dropout_backward).dtypes(kFloats).gradient()
+  random_row(op_case(op::native_dropout), kFloats)
+      .gradient()
+      .samples([](Inputs& in) {
+        for (const auto& s : kShapes) in.add({in.tensor(s), 0.25, true});
+        in.add({in.tensor({3, 4}), 0.0, true});
+        in.add({in.tensor({3, 4}), 0.25, false});
+      })
+      .error<ValueError>("p", [](Inputs& in) {
+        in.add({in.tensor({2}), 1.5, true});
+        in.add({in.tensor({2}), -0.5, true});
+      });
+  op_case(op::native_dropout_backward)
+      .dtypes(kFloats)
+      .gradient()
       .reference([](const Args& a) {
         const Array g = a.array(0);
-        return std::vector<Array>{pointwise({g, a.array(1)}, DType::undefined, g.dtype, [&](const Number* v) { return Number(v[0].z * (v[1].i ? a.real(2) : 0.0)); })};
+        return std::vector<Array>{pointwise({g, a.array(1)}, DType::undefined, g.dtype, [&](const Number* v) {
+          return Number(v[0].z * (v[1].i ? a.real(2) : 0.0));
+        })};
       })
-      .samples([](Inputs& in) { in.add({in.tensor({3, 4}), in.boolean({3, 4}), 2.0}); in.add({in.tensor({70}), in.boolean({70}), 1.25}); });
-  random_row(op_case(op::dropout), kFloats).gradient().samples([](Inputs& in) {
-    for (const auto& s : kShapes) in.add({in.tensor(s), 0.5});
-  }).error<ValueError>("p", [](Inputs& in) { in.add({in.tensor({2}), 1.5}); in.add({in.tensor({2}), -0.5}); in.add({in.tensor({2}), std::nan("")}); });
-  op_case(op::dropout, "decided").dtypes(kFloats).gradient()
+      .samples([](Inputs& in) {
+        in.add({in.tensor({3, 4}), in.boolean({3, 4}), 2.0});
+        in.add({in.tensor({70}), in.boolean({70}), 1.25});
+      });
+  random_row(op_case(op::dropout), kFloats)
+      .gradient()
+      .samples([](Inputs& in) {
+        for (const auto& s : kShapes) in.add({in.tensor(s), 0.5});
+      })
+      .error<ValueError>("p", [](Inputs& in) {
+        in.add({in.tensor({2}), 1.5});
+        in.add({in.tensor({2}), -0.5});
+        in.add({in.tensor({2}), std::nan("")});
+      });
+  op_case(op::dropout, "decided")
+      .dtypes(kFloats)
+      .gradient()
       .reference([](const Args& a) {
         Array x = a.array(0);
         if (a.integer(2) && a.real(1) == 1)

@@ -17,7 +17,8 @@ using Elements = std::vector<Number>;
 const double kNan = std::nan(""), kInf = std::numeric_limits<double>::infinity();
 
 /// f of the elements of each result, in row-major order. No dims: all of them.
-Array reduced(const Array& x, std::vector<int64_t> dims, bool keepdim, DType result, const std::function<Number(const Elements&, double&)>& f) {
+Array reduced(const Array& x, std::vector<int64_t> dims, bool keepdim, DType result,
+              const std::function<Number(const Elements&, double&)>& f) {
   std::vector<bool> gone(x.sizes.size(), dims.empty());
   for (const int64_t d : dims)
     if (!x.sizes.empty()) gone[d < 0 ? d + x.dim() : d] = true;
@@ -56,7 +57,9 @@ Number total(const Elements& v, double& scale) {
 }
 
 // Doubles are added up in double: errors may grow with the number of terms.
-double slack(DType t, std::size_t terms) { return real_part(t) == kFloat64 ? std::max(1.0, static_cast<double>(terms) / 16) : 1; }
+double slack(DType t, std::size_t terms) {
+  return real_part(t) == kFloat64 ? std::max(1.0, static_cast<double>(terms) / 16) : 1;
+}
 
 std::vector<Array> sum_reference(const Args& args) {
   const Array x = args.array(0);
@@ -94,13 +97,20 @@ Array variance(const Array& x, const std::vector<int64_t>& dims, bool keepdim, d
   });
 }
 Reference correction_reference(bool root) {
-  return [=](const Args& args) { return std::vector<Array>{variance(args.array(0), args.ints(1), args.integer(3), args.is_none(2) ? 1 : args.real(2), root)}; };
+  return [=](const Args& args) {
+    return std::vector<Array>{
+        variance(args.array(0), args.ints(1), args.integer(3), args.is_none(2) ? 1 : args.real(2), root)};
+  };
 }
 Reference unbiased_reference(bool root) {
-  return [=](const Args& args) { return std::vector<Array>{variance(args.array(0), {}, false, args.integer(1) ? 1 : 0, root)}; };
+  return [=](const Args& args) {
+    return std::vector<Array>{variance(args.array(0), {}, false, args.integer(1) ? 1 : 0, root)};
+  };
 }
 Reference dim_reference(bool root) {
-  return [=](const Args& args) { return std::vector<Array>{variance(args.array(0), args.ints(1), args.integer(3), args.integer(2) ? 1 : 0, root)}; };
+  return [=](const Args& args) {
+    return std::vector<Array>{variance(args.array(0), args.ints(1), args.integer(3), args.integer(2) ? 1 : 0, root)};
+  };
 }
 
 // Position of the extreme: the first NaN, else the first of the largest (smallest).
@@ -109,7 +119,8 @@ std::size_t extreme(const Elements& v, bool largest) {
   for (std::size_t i = 1; i < v.size(); ++i) {
     if (std::isnan(v[best].re())) break;
     const bool exact = v[i].i != 0 || v[best].i != 0;  // int64 beyond what doubles hold
-    const bool better = exact ? (largest ? v[i].i > v[best].i : v[i].i < v[best].i) : (largest ? v[i].re() > v[best].re() : v[i].re() < v[best].re());
+    const bool better = exact ? (largest ? v[i].i > v[best].i : v[i].i < v[best].i)
+                              : (largest ? v[i].re() > v[best].re() : v[i].re() < v[best].re());
     if (better || std::isnan(v[i].re())) best = i;
   }
   return best;
@@ -118,17 +129,19 @@ Array extremes(const Array& x, const std::vector<int64_t>& dims, bool keepdim, b
   return reduced(x, dims, keepdim, x.dtype, [=](const Elements& v, double&) { return v[extreme(v, largest)]; });
 }
 Array positions(const Array& x, const std::vector<int64_t>& dims, bool keepdim, bool largest) {
-  return reduced(x, dims, keepdim, kInt64, [=](const Elements& v, double&) { return Number(static_cast<int64_t>(extreme(v, largest))); });
+  return reduced(x, dims, keepdim, kInt64,
+                 [=](const Elements& v, double&) { return Number(static_cast<int64_t>(extreme(v, largest))); });
 }
 
 Reference truth(bool all) {
   return [=](const Args& args) {
     const Array x = args.array(0);
-    return std::vector<Array>{reduced(x, args.ints(1), args.integer(2), x.dtype == kUInt8 ? kUInt8 : kBool, [=](const Elements& v, double&) {
-      bool r = all;
-      for (const Number& e : v) r = all ? r && e.z != Complex(0) : r || e.z != Complex(0);
-      return Number(int64_t(r));
-    })};
+    return std::vector<Array>{
+        reduced(x, args.ints(1), args.integer(2), x.dtype == kUInt8 ? kUInt8 : kBool, [=](const Elements& v, double&) {
+          bool r = all;
+          for (const Number& e : v) r = all ? r && e.z != Complex(0) : r || e.z != Complex(0);
+          return Number(int64_t(r));
+        })};
   };
 }
 
@@ -183,7 +196,12 @@ void nothing_to_choose(Inputs& in) {
 }  // namespace
 
 TENON_OP_CASES(reduce) {
-  op_case(op::sum).dtypes(kAll).gradient().reference(sum_reference).samples(dims_samples(-4, 4, true)).benchmark(block_of_numbers)
+  op_case(op::sum)
+      .dtypes(kAll)
+      .gradient()
+      .reference(sum_reference)
+      .samples(dims_samples(-4, 4, true))
+      .benchmark(block_of_numbers)
       .samples([](Inputs& in) {
         // Small types accumulate in wide ones: ones beyond 256, 2048, and the range of half.
         in.add({in.values(std::vector<double>(6000, 1))}).no_gradient();
@@ -194,7 +212,8 @@ TENON_OP_CASES(reduce) {
         in.add({in.tensor({5, 4}), ints({})}, {{"dtype", kFloat32}}).no_gradient().no_layouts();
       })
       .samples([](Inputs& in) {
-        if (in.dtype() == kFloat32 || in.dtype() == kBFloat16) in.add({in.tensor({1300000}, -1, 2)}).no_gradient().no_layouts().no_destinations();
+        if (in.dtype() == kFloat32 || in.dtype() == kBFloat16)
+          in.add({in.tensor({1300000}, -1, 2)}).no_gradient().no_layouts().no_destinations();
       })
       .error<IndexError>("", bad_dims)
       .error<IndexError>("", double_dim);
@@ -202,13 +221,20 @@ TENON_OP_CASES(reduce) {
     in.add({in.tensor({5, 4}), ints({0})}, {{"dtype", kInt32}});
     in.add({in.tensor({50})}, {{"dtype", kUInt8}});
   });
-  op_case(op::mean).dtypes(kFloats + kComplexes).gradient().reference(mean_reference).samples(dims_samples(-4, 4, true)).benchmark(block_of_numbers)
+  op_case(op::mean)
+      .dtypes(kFloats + kComplexes)
+      .gradient()
+      .reference(mean_reference)
+      .samples(dims_samples(-4, 4, true))
+      .benchmark(block_of_numbers)
       .samples([](Inputs& in) {
         in.add({in.values(std::vector<double>(90000, 1))}).no_gradient().no_layouts();
-        in.add({in.tensor({5, 4}), ints({0})}, {{"dtype", is_complex(in.dtype()) ? kComplex128 : kFloat64}}).no_gradient();
+        in.add({in.tensor({5, 4}), ints({0})}, {{"dtype", is_complex(in.dtype()) ? kComplex128 : kFloat64}})
+            .no_gradient();
       })
       .error<IndexError>("", bad_dims)
-      .error<DtypeError>("", [](Inputs& in) { in.add({in.tensor({2})}); }, kInt64);
+      .error<DtypeError>(
+          "", [](Inputs& in) { in.add({in.tensor({2})}); }, kInt64);
   op_case(op::mean, "of integers").dtypes(kIntegers + Dtypes{kBool}).reference(mean_reference).samples([](Inputs& in) {
     in.add({in.tensor({50, 3}), ints({0})}, {{"dtype", kFloat32}});
   });
@@ -232,10 +258,24 @@ TENON_OP_CASES(reduce) {
     in.add({in.tensor({0, 3}), ints({1})}).no_gradient();
     in.add({in.tensor({33000})}).no_gradient();
   };
-  op_case(op::var).dtypes(kFloats + kComplexes).gradient().ulp(16).reference(correction_reference(false)).samples(corrections).samples(close_values).benchmark(block_of_numbers)
+  op_case(op::var)
+      .dtypes(kFloats + kComplexes)
+      .gradient()
+      .ulp(16)
+      .reference(correction_reference(false))
+      .samples(corrections)
+      .samples(close_values)
+      .benchmark(block_of_numbers)
       .error<IndexError>("", bad_dims);
-  op_case(op::std).dtypes(kFloats + kComplexes).gradient().ulp(16).reference(correction_reference(true)).samples(corrections).samples(close_values)
-      .errors_name("var").error<IndexError>("", bad_dims);
+  op_case(op::std)
+      .dtypes(kFloats + kComplexes)
+      .gradient()
+      .ulp(16)
+      .reference(correction_reference(true))
+      .samples(corrections)
+      .samples(close_values)
+      .errors_name("var")
+      .error<IndexError>("", bad_dims);
   const Maker whole = [](Inputs& in) {
     for (const bool unbiased : {true, false}) in.add({in.tensor({3, 7}), unbiased});
   };
@@ -244,8 +284,18 @@ TENON_OP_CASES(reduce) {
     in.add({in.tensor({3, 7, 2}), ints({0, 2}), false, true});
     in.add({in.tensor({3, 7}), ints({0}), false});
   };
-  op_case(op::var_unbiased).dtypes(kFloats + kComplexes).gradient().ulp(16).reference(unbiased_reference(false)).samples(whole);
-  op_case(op::std_unbiased).dtypes(kFloats + kComplexes).gradient().ulp(16).reference(unbiased_reference(true)).samples(whole);
+  op_case(op::var_unbiased)
+      .dtypes(kFloats + kComplexes)
+      .gradient()
+      .ulp(16)
+      .reference(unbiased_reference(false))
+      .samples(whole);
+  op_case(op::std_unbiased)
+      .dtypes(kFloats + kComplexes)
+      .gradient()
+      .ulp(16)
+      .reference(unbiased_reference(true))
+      .samples(whole);
   op_case(op::var_dim).dtypes(kFloats + kComplexes).gradient().ulp(16).reference(dim_reference(false)).samples(along);
   op_case(op::std_dim).dtypes(kFloats + kComplexes).gradient().ulp(16).reference(dim_reference(true)).samples(along);
 
@@ -269,40 +319,76 @@ TENON_OP_CASES(reduce) {
       }
   };
   for (const bool largest : {true, false}) {
-    op_case(largest ? op::amax : op::amin).dtypes(ordered).gradient().benchmark(block_of_numbers).samples(dims_samples(-90, 90, false)).samples(nan_everywhere)
+    op_case(largest ? op::amax : op::amin)
+        .dtypes(ordered)
+        .gradient()
+        .benchmark(block_of_numbers)
+        .samples(dims_samples(-90, 90, false))
+        .samples(nan_everywhere)
         .samples([](Inputs& in) { in.add({in.special()}).no_gradient(); })
-        .reference([=](const Args& args) { return std::vector<Array>{extremes(args.array(0), args.ints(1), args.integer(2), largest)}; })
-        .error<IndexError>("", bad_dims).error<IndexError>("", nothing_to_choose);
-    op_case(largest ? op::max : op::min).dtypes(ordered).gradient().samples(nan_everywhere)
+        .reference([=](const Args& args) {
+          return std::vector<Array>{extremes(args.array(0), args.ints(1), args.integer(2), largest)};
+        })
+        .error<IndexError>("", bad_dims)
+        .error<IndexError>("", nothing_to_choose);
+    op_case(largest ? op::max : op::min)
+        .dtypes(ordered)
+        .gradient()
+        .samples(nan_everywhere)
         .samples([](Inputs& in) {
           for (const Inputs::Sizes& s : {Inputs::Sizes{}, {1}, {3, 4}, {70}}) in.add({in.tensor(s, -90, 90)});
           in.add({in.tensor({70000}, -90, 90)}).no_gradient();
         })
         .reference([=](const Args& args) { return std::vector<Array>{extremes(args.array(0), {}, false, largest)}; })
-        .error<IndexError>("", [](Inputs& in) { in.add({in.tensor({2, 0})}); });
-    op_case(largest ? op::max_dim : op::min_dim).dtypes(ordered).gradient().samples(one_dim)
+        .error<IndexError>("", [](Inputs& in) {
+          in.add({in.tensor({2, 0})});
+        });
+    op_case(largest ? op::max_dim : op::min_dim)
+        .dtypes(ordered)
+        .gradient()
+        .samples(one_dim)
         .reference([=](const Args& args) {
           const Array x = args.array(0);
-          return std::vector<Array>{extremes(x, {args.integer(1)}, args.integer(2), largest), positions(x, {args.integer(1)}, args.integer(2), largest)};
+          return std::vector<Array>{extremes(x, {args.integer(1)}, args.integer(2), largest),
+                                    positions(x, {args.integer(1)}, args.integer(2), largest)};
         })
-        .error<IndexError>("", [](Inputs& in) { in.add({in.tensor({2, 3}), 2}); in.add({in.tensor({2, 0}), 1}); });
-    op_case(largest ? op::argmax : op::argmin).dtypes(kReals).samples(one_dim).samples(nan_everywhere)
+        .error<IndexError>("", [](Inputs& in) {
+          in.add({in.tensor({2, 3}), 2});
+          in.add({in.tensor({2, 0}), 1});
+        });
+    op_case(largest ? op::argmax : op::argmin)
+        .dtypes(kReals)
+        .samples(one_dim)
+        .samples(nan_everywhere)
         .samples([](Inputs& in) {
           in.add({in.tensor({3, 50}, -90, 90)});
           in.add({in.tensor({3, 50}, -90, 90), Value(), true});
           in.add({in.tensor({40000}, -90, 90)});
         })
         .reference([=](const Args& args) {
-          return std::vector<Array>{positions(args.array(0), args.is_none(1) ? std::vector<int64_t>() : std::vector<int64_t>{args.integer(1)}, args.integer(2), largest)};
+          return std::vector<Array>{
+              positions(args.array(0), args.is_none(1) ? std::vector<int64_t>() : std::vector<int64_t>{args.integer(1)},
+                        args.integer(2), largest)};
         })
-        .error<IndexError>("", [](Inputs& in) { in.add({in.tensor({2, 3}), 2}); in.add({in.tensor({2, 0}), 1}); });
-    op_case(largest ? op::max_other : op::min_other).dtypes(ordered).gradient().samples(binary_samples(-9, 9, -9, 9))
+        .error<IndexError>("", [](Inputs& in) {
+          in.add({in.tensor({2, 3}), 2});
+          in.add({in.tensor({2, 0}), 1});
+        });
+    op_case(largest ? op::max_other : op::min_other)
+        .dtypes(ordered)
+        .gradient()
+        .samples(binary_samples(-9, 9, -9, 9))
         .reference([=](const Args& args) {
           const Array a = args.array(0), b = args.array(1);
           const DType t = promoted({a, b});
-          return std::vector<Array>{pointwise({a, b}, t, t, [=](const Number* v) { return v[extreme({v[0], v[1]}, largest)]; })};
+          return std::vector<Array>{pointwise({a, b}, t, t, [=](const Number* v) {
+            return v[extreme({v[0], v[1]}, largest)];
+          })};
         });
-    op_case(largest ? op::all : op::any).dtypes(kAll).reference(truth(largest)).samples(dims_samples(-1, 1, true))
+    op_case(largest ? op::all : op::any)
+        .dtypes(kAll)
+        .reference(truth(largest))
+        .samples(dims_samples(-1, 1, true))
         .samples([=](Inputs& in) {
           // One that differs, at every position.
           for (int64_t at = 0; at < 70; at += 3) {
@@ -315,7 +401,9 @@ TENON_OP_CASES(reduce) {
         .error<IndexError>("", bad_dims);
   }
 
-  op_case(op::sum_to_size).dtypes(kFloats + kComplexes).gradient()
+  op_case(op::sum_to_size)
+      .dtypes(kFloats + kComplexes)
+      .gradient()
       .samples([](Inputs& in) {
         in.add({in.tensor({3, 4}), ints({4})});
         in.add({in.tensor({3, 4}), ints({3, 1})});
@@ -335,5 +423,7 @@ TENON_OP_CASES(reduce) {
         r.sizes = to;
         return std::vector<Array>{r};
       })
-      .error<ShapeError>("", [](Inputs& in) { in.add({in.tensor({3, 4}), ints({3})}); });
+      .error<ShapeError>("", [](Inputs& in) {
+        in.add({in.tensor({3, 4}), ints({3})});
+      });
 }

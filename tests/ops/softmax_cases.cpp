@@ -42,7 +42,8 @@ Array softmax_of(const Array& x, int64_t dim, bool log) {
     for (const int64_t i : row) {
       const double v = x.data[i].re() - top;
       out.data[i] = log ? v - std::log(sum) : std::exp(v) / sum;
-      out.scale[i] = (log ? std::fabs(v) + std::log(sum) + 1 : std::exp(v) / sum * (1 + std::fabs(v))) * (1 + static_cast<double>(row.size()) / 500);
+      out.scale[i] = (log ? std::fabs(v) + std::log(sum) + 1 : std::exp(v) / sum * (1 + std::fabs(v))) *
+                     (1 + static_cast<double>(row.size()) / 500);
       if (std::isnan(out.data[i].re()) || !std::isfinite(out.scale[i])) out.scale[i] = 0;
     }
   });
@@ -129,7 +130,9 @@ Array reduce_losses(const Array& each, double divisor, int64_t reduction) {
   out.scale = {d == 0 ? 0 : scale / std::fabs(d)};
   return out;
 }
-int64_t reduction_of(const std::string& text) { return text == "none" ? kReductionNone : text == "sum" ? kReductionSum : kReductionMean; }
+int64_t reduction_of(const std::string& text) {
+  return text == "none" ? kReductionNone : text == "sum" ? kReductionSum : kReductionMean;
+}
 
 std::vector<Array> nll(const Args& a, int64_t reduction, bool total) {
   const Losses l = losses(a.array(0), a.array(1), a.array(2), a.integer(4));
@@ -158,13 +161,17 @@ std::vector<Array> layer_norm_of(const Args& a, bool statistics) {
   const Sizes shape = a.ints(1);
   const int64_t columns = count(shape), rows = columns ? x.numel() / columns : 0;
   Sizes outer(x.sizes.begin(), x.sizes.end() - static_cast<int64_t>(shape.size()));
-  const DType stats = is_half(x.dtype) && ((weight.defined() && weight.dtype == kFloat32) || (bias.defined() && bias.dtype == kFloat32)) ? kFloat32 : x.dtype;
+  const DType stats =
+      is_half(x.dtype) && ((weight.defined() && weight.dtype == kFloat32) || (bias.defined() && bias.dtype == kFloat32))
+          ? kFloat32
+          : x.dtype;
   for (std::size_t d = 0; d < shape.size(); ++d) outer.push_back(1);
   Array out = make_array(x.dtype, x.sizes), means = make_array(stats, outer), rstds = make_array(stats, outer);
   for (int64_t r = 0; r < rows; ++r) {
     double mean = 0, var = 0, size = 0;
     const Number* v = x.data.data() + r * columns;
-    for (int64_t c = 0; c < columns; ++c) mean += v[c].re() / static_cast<double>(columns), size = std::max(size, std::fabs(v[c].re()));
+    for (int64_t c = 0; c < columns; ++c)
+      mean += v[c].re() / static_cast<double>(columns), size = std::max(size, std::fabs(v[c].re()));
     for (int64_t c = 0; c < columns; ++c) var += (v[c].re() - mean) * (v[c].re() - mean) / static_cast<double>(columns);
     const double rstd = 1 / std::sqrt(var + a.real(4));
     means.data[r] = mean, rstds.data[r] = rstd;
@@ -181,13 +188,15 @@ std::vector<Array> layer_norm_of(const Args& a, bool statistics) {
 std::vector<Array> layer_norm_gradient(const Args& a) {
   const Array g = a.array(0), x = a.array(1), mean = a.array(3), rstd = a.array(4), weight = a.array(5);
   const int64_t columns = count(a.ints(2)), rows = columns ? x.numel() / columns : 0;
-  Array gx = make_array(x.dtype, x.sizes), gw = make_array(weight.defined() ? weight.dtype : x.dtype, a.ints(2)), gb = gw;
+  Array gx = make_array(x.dtype, x.sizes), gw = make_array(weight.defined() ? weight.dtype : x.dtype, a.ints(2)),
+        gb = gw;
   gw.scale.assign(gw.data.size(), 0), gb.scale.assign(gw.data.size(), 0);
   for (int64_t r = 0; r < rows; ++r) {
     const double m = mean.data[r].re(), s = rstd.data[r].re();
     double first = 0, second = 0, scale = 0;
     for (int64_t c = 0; c < columns; ++c) {
-      const double w = weight.defined() ? weight.data[c].re() : 1, gv = g.data[r * columns + c].re(), h = (x.data[r * columns + c].re() - m) * s;
+      const double w = weight.defined() ? weight.data[c].re() : 1, gv = g.data[r * columns + c].re(),
+                   h = (x.data[r * columns + c].re() - m) * s;
       first += gv * w / static_cast<double>(columns), second += gv * w * h / static_cast<double>(columns);
       scale += std::fabs(gv * w) * (1 + std::fabs(h)) / static_cast<double>(columns);
       gw.data[c].z += gv * h, gb.data[c].z += gv;
@@ -209,28 +218,58 @@ std::vector<Array> layer_norm_gradient(const Args& a) {
 
 TENON_OP_CASES(softmax) {
   for (const bool log : {false, true}) {
-    op_case(log ? op::log_softmax : op::softmax).dtypes(kFloats).gradient().ulp(8).reference(softmax_reference(log)).samples(softmax_samples)
-        .benchmark([](Inputs& in) { in.add({in.tensor({4096, 1000}), 1}); })
-        .error<IndexError>("", [](Inputs& in) { in.add({in.tensor({2, 3}), 2}); })
-        .error<DtypeError>("self", [](Inputs& in) { in.add({in.tensor({2}), 0}); }, kInt64);
-    op_case(log ? op::log_softmax_backward : op::softmax_backward).dtypes(kFloats).gradient().ulp(8).reference(softmax_gradient(log))
+    op_case(log ? op::log_softmax : op::softmax)
+        .dtypes(kFloats)
+        .gradient()
+        .ulp(8)
+        .reference(softmax_reference(log))
+        .samples(softmax_samples)
+        .benchmark([](Inputs& in) {
+          in.add({in.tensor({4096, 1000}), 1});
+        })
+        .error<IndexError>("",
+                           [](Inputs& in) {
+                             in.add({in.tensor({2, 3}), 2});
+                           })
+        .error<DtypeError>(
+            "self",
+            [](Inputs& in) {
+              in.add({in.tensor({2}), 0});
+            },
+            kInt64);
+    op_case(log ? op::log_softmax_backward : op::softmax_backward)
+        .dtypes(kFloats)
+        .gradient()
+        .ulp(8)
+        .reference(softmax_gradient(log))
         .samples([=](Inputs& in) {
           const double low = log ? -3 : 0.01, high = log ? -0.5 : 0.3;
-          for (const int64_t d : {0, 1, -1}) in.add({in.tensor({3, 4, 5}), in.tensor({3, 4, 5}, low, high), d, in.dtype()});
+          for (const int64_t d : {0, 1, -1})
+            in.add({in.tensor({3, 4, 5}), in.tensor({3, 4, 5}, low, high), d, in.dtype()});
           in.add({in.tensor({}), in.tensor({}, low, high), 0, in.dtype()});
           in.add({in.tensor({0, 3}), in.tensor({0, 3}, low, high), 1, in.dtype()});
           in.add({in.tensor({3, 700}), in.tensor({3, 700}, low, high), 1, in.dtype()}).no_gradient();
         });
   }
-  op_case(op::softmax, "of integers").dtypes(kIntegers).reference(softmax_reference(false)).ulp(8)
-      .samples([](Inputs& in) { in.add({in.tensor({3, 4}), 1}, {{"dtype", kFloat32}}); });
+  op_case(op::softmax, "of integers")
+      .dtypes(kIntegers)
+      .reference(softmax_reference(false))
+      .ulp(8)
+      .samples([](Inputs& in) {
+        in.add({in.tensor({3, 4}), 1}, {{"dtype", kFloat32}});
+      });
 }
 
 TENON_OP_CASES(loss) {
   const Maker bad_targets = [](Inputs& in) {
     for (const int64_t t : {3, -1, -4}) in.add({in.tensor({2, 3}), in.integers({0, t}), Tensor(), 0, -100});
   };
-  op_case(op::nll_loss_forward).errors_name("nll_loss").dtypes(kFloats).gradient().gradient_of(1, 1).ulp(8)
+  op_case(op::nll_loss_forward)
+      .errors_name("nll_loss")
+      .dtypes(kFloats)
+      .gradient()
+      .gradient_of(1, 1)
+      .ulp(8)
       .reference([](const Args& a) {
         std::vector<Array> r = nll(a, a.integer(3), true);
         if (a.integer(3) == kReductionNone) r[1].data[0] = 0.0;
@@ -238,30 +277,62 @@ TENON_OP_CASES(loss) {
       })
       .samples([](Inputs& in) {
         for (const int64_t reduction : {1, 2})  // for none the total weight is not defined
-          class_samples(in, [&](Tensor x, Tensor t, Tensor w, int64_t ignore) { in.add({x, t, w, reduction, ignore}); });
+          class_samples(in, [&](Tensor x, Tensor t, Tensor w, int64_t ignore) {
+            in.add({x, t, w, reduction, ignore});
+          });
         in.add({in.values({-1, -2}, {1, 2}), in.integers({-100}), Tensor(), 1, -100}).no_gradient();  // 0 / 0
       })
       .error<IndexError>("target", bad_targets)
-      .error<ShapeError>("target", [](Inputs& in) { in.add({in.tensor({2, 3}), in.index({3}, 3), Tensor(), 1, -100}); })
-      .error<ShapeError>("weight", [](Inputs& in) { in.add({in.tensor({2, 3}), in.index({2}, 3), in.tensor({2}), 1, -100}); })
-      .error<DtypeError>("target", [](Inputs& in) { in.add({in.tensor({2, 3}), in.tensor({2}), Tensor(), 1, -100}); })
-      .error<ValueError>("reduction", [](Inputs& in) { in.add({in.tensor({2, 3}), in.index({2}, 3), Tensor(), 3, -100}); });
-  op_case(op::nll_loss).dtypes(kFloats).gradient().gradient_of(1).ulp(8)
+      .error<ShapeError>("target",
+                         [](Inputs& in) {
+                           in.add({in.tensor({2, 3}), in.index({3}, 3), Tensor(), 1, -100});
+                         })
+      .error<ShapeError>("weight",
+                         [](Inputs& in) {
+                           in.add({in.tensor({2, 3}), in.index({2}, 3), in.tensor({2}), 1, -100});
+                         })
+      .error<DtypeError>("target",
+                         [](Inputs& in) {
+                           in.add({in.tensor({2, 3}), in.tensor({2}), Tensor(), 1, -100});
+                         })
+      .error<ValueError>("reduction", [](Inputs& in) {
+        in.add({in.tensor({2, 3}), in.index({2}, 3), Tensor(), 3, -100});
+      });
+  op_case(op::nll_loss)
+      .dtypes(kFloats)
+      .gradient()
+      .gradient_of(1)
+      .ulp(8)
       .reference([](const Args& a) { return nll(a, reduction_of(a.text(3)), false); })
       .samples([](Inputs& in) {
         for (const char* reduction : {"none", "mean", "sum"}) {
-          class_samples(in, [&](Tensor x, Tensor t, Tensor w, int64_t ignore) { in.add({x, t, w, reduction, ignore}); });
+          class_samples(in, [&](Tensor x, Tensor t, Tensor w, int64_t ignore) {
+            in.add({x, t, w, reduction, ignore});
+          });
           in.add({in.values({-1, -2}, {1, 2}), in.integers({-100}), Tensor(), reduction}).no_gradient();
         }
       })
-      .error<ValueError>("reduction", [](Inputs& in) { in.add({in.tensor({2, 3}), in.index({2}, 3), Tensor(), "average"}); })
-      .error<IndexError>("target", [](Inputs& in) { in.add({in.tensor({2, 3}), in.integers({0, -4}), Tensor(), "none"}); });
-  op_case(op::nll_loss_int).dtypes(kFloats).gradient().gradient_of(1).ulp(8)
+      .error<ValueError>("reduction",
+                         [](Inputs& in) {
+                           in.add({in.tensor({2, 3}), in.index({2}, 3), Tensor(), "average"});
+                         })
+      .error<IndexError>("target", [](Inputs& in) {
+        in.add({in.tensor({2, 3}), in.integers({0, -4}), Tensor(), "none"});
+      });
+  op_case(op::nll_loss_int)
+      .dtypes(kFloats)
+      .gradient()
+      .gradient_of(1)
+      .ulp(8)
       .reference([](const Args& a) { return nll(a, a.integer(3), false); })
       .samples([](Inputs& in) {
-        for (const int64_t reduction : {0, 1, 2}) in.add({in.tensor({4, 5}), in.index({4}, 5), in.tensor({5}, 0.5, 2), reduction});
+        for (const int64_t reduction : {0, 1, 2})
+          in.add({in.tensor({4, 5}), in.index({4}, 5), in.tensor({5}, 0.5, 2), reduction});
       });
-  op_case(op::nll_loss_backward).dtypes(kFloats).gradient().ulp(8)
+  op_case(op::nll_loss_backward)
+      .dtypes(kFloats)
+      .gradient()
+      .ulp(8)
       .reference([](const Args& a) {
         const Array g = a.array(0), target = a.array(2), weight = a.array(3);
         Array x = a.array(1);
@@ -273,7 +344,8 @@ TENON_OP_CASES(loss) {
         for (int64_t i = 0; i < target.numel(); ++i) {
           const int64_t t = target.data[i].i;
           if (t == a.integer(5)) continue;
-          double v = -(weight.defined() ? weight.data[t].re() : 1) * g.data[a.integer(4) == kReductionNone ? i : 0].re();
+          double v =
+              -(weight.defined() ? weight.data[t].re() : 1) * g.data[a.integer(4) == kReductionNone ? i : 0].re();
           if (a.integer(4) == kReductionMean) v /= a.array(6).data[0].re();
           out.data[(i / inner * classes + t) * inner + i % inner] = v;
         }
@@ -282,17 +354,25 @@ TENON_OP_CASES(loss) {
       .samples([](Inputs& in) {
         for (const int64_t reduction : {0, 1, 2})
           class_samples(in, [&](Tensor x, Tensor t, Tensor w, int64_t ignore) {
-            in.add({reduction == 0 ? in.tensor(t.sizes().vec()) : in.tensor({}), x, t, w, reduction, ignore, in.values({3}, {})}).no_gradient();
+            in.add({reduction == 0 ? in.tensor(t.sizes().vec()) : in.tensor({}), x, t, w, reduction, ignore,
+                    in.values({3}, {})})
+                .no_gradient();
           });
-        in.add({in.tensor({4}), in.tensor({4, 5}), in.index({4}, 5), Tensor(), 0, -100, Tensor(in.values({1}, {}))}).gradient = false;
+        in.add({in.tensor({4}), in.tensor({4, 5}), in.index({4}, 5), Tensor(), 0, -100, Tensor(in.values({1}, {}))})
+            .gradient = false;
       });
-  op_case(op::cross_entropy).dtypes(kFloats).gradient().gradient_of(1).ulp(16)
+  op_case(op::cross_entropy)
+      .dtypes(kFloats)
+      .gradient()
+      .gradient_of(1)
+      .ulp(16)
       .reference([](const Args& a) {
         const Array x = a.array(0), target = a.array(1), weight = a.array(2);
         const double smoothing = a.real(5);
         const int64_t reduction = reduction_of(a.text(3)), dim = x.dim() == 1 ? 0 : 1;
         const Array logs = softmax_of(x, dim, true);
-        const int64_t classes = x.sizes[dim], inner = count(Sizes(x.sizes.begin() + dim + 1, x.sizes.end())), n = dim == 0 ? 1 : x.sizes[0];
+        const int64_t classes = x.sizes[dim], inner = count(Sizes(x.sizes.begin() + dim + 1, x.sizes.end())),
+                      n = dim == 0 ? 1 : x.sizes[0];
         const bool probabilities = target.sizes == x.sizes;
         Sizes sizes = x.sizes;
         sizes.erase(sizes.begin() + dim);
@@ -320,21 +400,38 @@ TENON_OP_CASES(loss) {
       })
       .samples([](Inputs& in) {
         for (const char* reduction : {"none", "mean", "sum"}) {
-          class_samples(in, [&](Tensor x, Tensor t, Tensor w, int64_t ignore) { in.add({x, t, w, reduction, ignore}); });
+          class_samples(in, [&](Tensor x, Tensor t, Tensor w, int64_t ignore) {
+            in.add({x, t, w, reduction, ignore});
+          });
           in.add({in.tensor({4, 5}), in.index({4}, 5), in.tensor({5}, 0.5, 2), reduction, -100, 0.25});
           in.add({in.tensor({4, 5}), in.tensor({4, 5}, 0, 1), Tensor(), reduction}).no_gradient();
-          in.add({in.tensor({4, 5}), in.tensor({4, 5}, 0, 1), in.tensor({5}, 0.5, 2), reduction, -100, 0.5}).no_gradient();
+          in.add({in.tensor({4, 5}), in.tensor({4, 5}, 0, 1), in.tensor({5}, 0.5, 2), reduction, -100, 0.5})
+              .no_gradient();
         }
       })
-      .benchmark([](Inputs& in) { in.add({in.tensor({4096, 1000}), in.index({4096}, 1000)}); })
-      .error<ValueError>("label_smoothing", [](Inputs& in) { in.add({in.tensor({2, 3}), in.index({2}, 3), Tensor(), "mean", -100, 1.5}); })
-      .error<ValueError>("reduction", [](Inputs& in) { in.add({in.tensor({2, 3}), in.index({2}, 3), Tensor(), "average"}); })
-      .error<ShapeError>("weight", [](Inputs& in) { in.add({in.tensor({2, 3}), in.index({2}, 3), in.tensor({2})}); });
-  op_case(op::mse_loss).dtypes(kFloats).gradient().ulp(8)
+      .benchmark([](Inputs& in) {
+        in.add({in.tensor({4096, 1000}), in.index({4096}, 1000)});
+      })
+      .error<ValueError>("label_smoothing",
+                         [](Inputs& in) {
+                           in.add({in.tensor({2, 3}), in.index({2}, 3), Tensor(), "mean", -100, 1.5});
+                         })
+      .error<ValueError>("reduction",
+                         [](Inputs& in) {
+                           in.add({in.tensor({2, 3}), in.index({2}, 3), Tensor(), "average"});
+                         })
+      .error<ShapeError>("weight", [](Inputs& in) {
+        in.add({in.tensor({2, 3}), in.index({2}, 3), in.tensor({2})});
+      });
+  op_case(op::mse_loss)
+      .dtypes(kFloats)
+      .gradient()
+      .ulp(8)
       .reference([](const Args& a) {
         const Array x = a.array(0), y = a.array(1);
         const DType t = promoted({x, y});
-        Array each = pointwise({x, y}, t, t, [](const Number* v) { return Number((v[0].re() - v[1].re()) * (v[0].re() - v[1].re())); });
+        Array each = pointwise(
+            {x, y}, t, t, [](const Number* v) { return Number((v[0].re() - v[1].re()) * (v[0].re() - v[1].re())); });
         // 16-bit floats round the difference, its square and the sum.
         const double magnitude = is_half(t) ? 60 * epsilon(t) / epsilon(kFloat32) : 60;
         each.scale = {magnitude};
@@ -349,8 +446,15 @@ TENON_OP_CASES(loss) {
           in.add({in.tensor({0}), in.tensor({0}), reduction}).no_gradient();
         }
       })
-      .error<DtypeError>("", [](Inputs& in) { in.add({in.tensor({2}), in.tensor({2})}); }, kInt64)
-      .error<ValueError>("reduction", [](Inputs& in) { in.add({in.tensor({2}), in.tensor({2}), "average"}); });
+      .error<DtypeError>(
+          "",
+          [](Inputs& in) {
+            in.add({in.tensor({2}), in.tensor({2})});
+          },
+          kInt64)
+      .error<ValueError>("reduction", [](Inputs& in) {
+        in.add({in.tensor({2}), in.tensor({2}), "average"});
+      });
 }
 
 TENON_OP_CASES(norm) {
@@ -364,20 +468,57 @@ TENON_OP_CASES(norm) {
     in.add({in.tensor({0, 4}), ints({4}), in.tensor({4}), in.tensor({4}), 1e-5});
     in.add({in.tensor({5, 700}), ints({700}), in.tensor({700}), in.tensor({700}), 1e-5}).no_gradient();
     in.add({in.tensor({40, 33}, 90, 98), ints({33}), none, none, 1e-5}).no_gradient();
-    if (is_half(in.dtype())) in.add({in.tensor({3, 5}), ints({5}), in.tensor({5}, -1, 1, kFloat32), in.tensor({5}, -1, 1, kFloat32), 1e-5}).no_gradient();
+    if (is_half(in.dtype()))
+      in.add({in.tensor({3, 5}), ints({5}), in.tensor({5}, -1, 1, kFloat32), in.tensor({5}, -1, 1, kFloat32), 1e-5})
+          .no_gradient();
   };
-  op_case(op::layer_norm).dtypes(kFloats).gradient(false).ulp(16).samples(samples).reference([](const Args& a) { return layer_norm_of(a, false); })
-      .benchmark([](Inputs& in) { in.add({in.tensor({4096, 1024}), ints({1024}), in.tensor({1024}), in.tensor({1024})}); })
-      .error<ShapeError>("normalized_shape", [](Inputs& in) { in.add({in.tensor({3, 5}), ints({4})}); in.add({in.tensor({3, 5}), ints({})}); })
-      .error<ShapeError>("weight", [](Inputs& in) { in.add({in.tensor({3, 5}), ints({5}), in.tensor({4})}); })
-      .error<DtypeError>("input", [](Inputs& in) { in.add({in.tensor({3, 5}), ints({5})}); }, kInt64);
-  op_case(op::native_layer_norm).dtypes(kFloats).gradient(false).gradient_of(~0u, 1).ulp(16).samples(samples).reference([](const Args& a) { return layer_norm_of(a, true); });
-  op_case(op::native_layer_norm_backward).dtypes(kFloats).gradient(false).ulp(32).reference(layer_norm_gradient)
+  op_case(op::layer_norm)
+      .dtypes(kFloats)
+      .gradient(false)
+      .ulp(16)
+      .samples(samples)
+      .reference([](const Args& a) { return layer_norm_of(a, false); })
+      .benchmark([](Inputs& in) {
+        in.add({in.tensor({4096, 1024}), ints({1024}), in.tensor({1024}), in.tensor({1024})});
+      })
+      .error<ShapeError>("normalized_shape",
+                         [](Inputs& in) {
+                           in.add({in.tensor({3, 5}), ints({4})});
+                           in.add({in.tensor({3, 5}), ints({})});
+                         })
+      .error<ShapeError>("weight",
+                         [](Inputs& in) {
+                           in.add({in.tensor({3, 5}), ints({5}), in.tensor({4})});
+                         })
+      .error<DtypeError>(
+          "input",
+          [](Inputs& in) {
+            in.add({in.tensor({3, 5}), ints({5})});
+          },
+          kInt64);
+  op_case(op::native_layer_norm)
+      .dtypes(kFloats)
+      .gradient(false)
+      .gradient_of(~0u, 1)
+      .ulp(16)
+      .samples(samples)
+      .reference([](const Args& a) { return layer_norm_of(a, true); });
+  op_case(op::native_layer_norm_backward)
+      .dtypes(kFloats)
+      .gradient(false)
+      .ulp(32)
+      .reference(layer_norm_gradient)
       .samples([](Inputs& in) {
         const Tensor none;
         const auto positive = [&](const Sizes& s) { return in.tensor(s, 0.3, 0.6); };
-        in.add({in.tensor({3, 5}), in.tensor({3, 5}), ints({5}), in.tensor({3, 1}, -1, 1), positive({3, 1}), in.tensor({5}), in.tensor({5})}).no_gradient();
-        in.add({in.tensor({2, 3, 4}), in.tensor({2, 3, 4}), ints({3, 4}), in.tensor({2, 1, 1}, -1, 1), positive({2, 1, 1}), none, none, 1}).no_gradient();
-        in.add({in.tensor({90, 70}), in.tensor({90, 70}), ints({70}), in.tensor({90, 1}, -1, 1), positive({90, 1}), in.tensor({70}), in.tensor({70})}).no_gradient();
+        in.add({in.tensor({3, 5}), in.tensor({3, 5}), ints({5}), in.tensor({3, 1}, -1, 1), positive({3, 1}),
+                in.tensor({5}), in.tensor({5})})
+            .no_gradient();
+        in.add({in.tensor({2, 3, 4}), in.tensor({2, 3, 4}), ints({3, 4}), in.tensor({2, 1, 1}, -1, 1),
+                positive({2, 1, 1}), none, none, 1})
+            .no_gradient();
+        in.add({in.tensor({90, 70}), in.tensor({90, 70}), ints({70}), in.tensor({90, 1}, -1, 1), positive({90, 1}),
+                in.tensor({70}), in.tensor({70})})
+            .no_gradient();
       });
 }

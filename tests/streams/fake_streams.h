@@ -3,9 +3,9 @@
 // order that a real device might. It stands in for the simulated device while a FakeDevice lives.
 #pragma once
 
-#include <cstring>
 #include <tenon/streams/guard.h>
 #include <tenon/streams/raw_streams.h>
+#include <cstring>
 
 #include <atomic>
 #include <deque>

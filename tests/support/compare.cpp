@@ -11,9 +11,12 @@ namespace {
 
 std::string text(const Number& v, DType t) {
   char buffer[96];
-  if (is_integral(t, true)) std::snprintf(buffer, sizeof buffer, "%lld", static_cast<long long>(v.i));
-  else if (is_complex(t)) std::snprintf(buffer, sizeof buffer, "%.17g%+.17gi", v.z.real(), v.z.imag());
-  else std::snprintf(buffer, sizeof buffer, "%.17g", v.re());
+  if (is_integral(t, true))
+    std::snprintf(buffer, sizeof buffer, "%lld", static_cast<long long>(v.i));
+  else if (is_complex(t))
+    std::snprintf(buffer, sizeof buffer, "%.17g%+.17gi", v.z.real(), v.z.imag());
+  else
+    std::snprintf(buffer, sizeof buffer, "%.17g", v.re());
   return buffer;
 }
 
@@ -21,13 +24,15 @@ bool real_close(double got, double expected, double rounded, double tolerance, D
   if (std::isnan(rounded)) return std::isnan(got);
   if (std::isnan(got)) return false;
   if (got == rounded) return true;
-  if (std::isinf(got)) return std::isfinite(expected) && std::fabs(expected) + tolerance >= largest(t) && (got > 0) == (expected > 0);
+  if (std::isinf(got))
+    return std::isfinite(expected) && std::fabs(expected) + tolerance >= largest(t) && (got > 0) == (expected > 0);
   if (std::isinf(expected)) return false;
   return std::fabs(got - expected) <= tolerance;
 }
 
 std::string header(const Array& got, const Array& expected) {
-  if (got.dtype != expected.dtype) return std::string("dtype ") + name(got.dtype) + ", expected " + name(expected.dtype);
+  if (got.dtype != expected.dtype)
+    return std::string("dtype ") + name(got.dtype) + ", expected " + name(expected.dtype);
   if (got.sizes != expected.sizes) return "sizes " + describe(got.sizes) + ", expected " + describe(expected.sizes);
   return {};
 }
@@ -38,8 +43,8 @@ std::string at(int64_t n, const Array& got, const Array& expected) {
     index[d] = static_cast<int64_t>(rest) % got.sizes[d];
     rest /= static_cast<std::size_t>(got.sizes[d]);
   }
-  return "element " + describe(index) + " of " + describe(got.sizes) + " is " + text(got.data[n], got.dtype) + ", expected " +
-         text(expected.data[n], expected.dtype);
+  return "element " + describe(index) + " of " + describe(got.sizes) + " is " + text(got.data[n], got.dtype) +
+         ", expected " + text(expected.data[n], expected.dtype);
 }
 
 }  // namespace
@@ -61,7 +66,9 @@ std::string difference(const Array& got, const Array& expected, double ulp) {
       if (g.i != e.i) return at(n, got, expected);
       continue;
     }
-    const double scale = expected.scale.empty() ? 0 : expected.scale.size() == 1 ? expected.scale[0] : expected.scale[n];
+    const double scale = expected.scale.empty()       ? 0
+                         : expected.scale.size() == 1 ? expected.scale[0]
+                                                      : expected.scale[n];
     const double magnitude = std::max(std::abs(e.z), smallest_normal(r));
     const double tolerance = small ? magnitude * epsilon(r) + ulp * std::max(scale, magnitude) * epsilon(kFloat32)
                                    : ulp * std::max(magnitude, scale) * epsilon(r);
@@ -80,10 +87,13 @@ std::string difference(const Array& got, const Array& expected, double ulp) {
 std::string bit_difference(const Array& got, const Array& expected) {
   std::string text = header(got, expected);
   if (!text.empty()) return text;
-  const auto same = [](double a, double b) { return (std::isnan(a) && std::isnan(b)) || (a == b && std::signbit(a) == std::signbit(b)); };
+  const auto same = [](double a, double b) {
+    return (std::isnan(a) && std::isnan(b)) || (a == b && std::signbit(a) == std::signbit(b));
+  };
   for (int64_t n = 0; n < got.numel(); ++n) {
     const Number &g = got.data[n], &e = expected.data[n];
-    const bool equal = is_integral(got.dtype, true) ? g.i == e.i : same(g.z.real(), e.z.real()) && same(g.z.imag(), e.z.imag());
+    const bool equal =
+        is_integral(got.dtype, true) ? g.i == e.i : same(g.z.real(), e.z.real()) && same(g.z.imag(), e.z.imag());
     if (!equal) return at(n, got, expected);
   }
   return {};

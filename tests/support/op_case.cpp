@@ -59,7 +59,8 @@ Tensor Inputs::tensor(const Sizes& sizes, double low, double high, DType t) {
       const auto from = static_cast<int64_t>(std::ceil(t == kUInt8 ? std::max(low, 0.0) : low));
       v = integer(from, std::max(from, static_cast<int64_t>(std::floor(high))));
     } else {
-      v = convert(is_complex(t) ? Number(Complex(uniform(random_), uniform(random_))) : Number(uniform(random_)), is_complex(t) ? kComplex128 : kFloat64, t);
+      v = convert(is_complex(t) ? Number(Complex(uniform(random_), uniform(random_))) : Number(uniform(random_)),
+                  is_complex(t) ? kComplex128 : kFloat64, t);
     }
   }
   return write(a);
@@ -92,9 +93,11 @@ Tensor Inputs::special(int repeat) {
   if (is_floating_point(dtype_) || is_complex(dtype_)) {
     const double inf = std::numeric_limits<double>::infinity();
     const DType r = real_part(dtype_);
-    for (const double v : {0.0, 1.0, 0.5, inf, std::numeric_limits<double>::quiet_NaN(), largest(r), smallest_normal(r), smallest_normal(r) * epsilon(r), 3.0, 100.0}) {
+    for (const double v : {0.0, 1.0, 0.5, inf, std::numeric_limits<double>::quiet_NaN(), largest(r), smallest_normal(r),
+                           smallest_normal(r) * epsilon(r), 3.0, 100.0}) {
       if (is_complex(dtype_) && !std::isfinite(v)) continue;
-      if (is_complex(dtype_) && (v > 50 || v < smallest_normal(r))) continue;  // overflow in one order and not in another
+      if (is_complex(dtype_) && (v > 50 || v < smallest_normal(r)))
+        continue;  // overflow in one order and not in another
       list.push_back(v);
       list.push_back(-v);
     }
@@ -103,7 +106,14 @@ Tensor Inputs::special(int repeat) {
   } else {
     const int bits = static_cast<int>(item_size(dtype_)) * 8;
     const int64_t high = dtype_ == kUInt8 ? 255 : static_cast<int64_t>((~uint64_t{0} >> 1) >> (64 - bits));
-    list = {int64_t{0}, int64_t{1}, high, high - 1, int64_t{2}, dtype_ == kUInt8 ? int64_t{0} : -high - 1, dtype_ == kUInt8 ? int64_t{7} : -high, dtype_ == kUInt8 ? int64_t{128} : int64_t{-1}};
+    list = {int64_t{0},
+            int64_t{1},
+            high,
+            high - 1,
+            int64_t{2},
+            dtype_ == kUInt8 ? int64_t{0} : -high - 1,
+            dtype_ == kUInt8 ? int64_t{7} : -high,
+            dtype_ == kUInt8 ? int64_t{128} : int64_t{-1}};
   }
   Array a = make_array(dtype_, {static_cast<int64_t>(list.size()) * repeat});
   for (std::size_t i = 0; i < a.data.size(); ++i) a.data[i] = list[i % list.size()];
@@ -142,8 +152,10 @@ Reference binary(RealFunction2 real, ComplexFunction2 complex, IntegerFunction2 
 Maker unary_samples(double from, double to, bool special, double complex_bound) {
   return [=](Inputs& in) {
     const bool bounded = is_complex(in.dtype());
-    const double low = bounded ? std::max(from, -complex_bound) : from, high = bounded ? std::min(to, complex_bound) : to;
-    for (const Inputs::Sizes& s : {Inputs::Sizes{}, {0}, {2, 0, 3}, {1}, {3, 4}, {67}, {2, 1, 5}, {5, 7, 3}}) in.add({in.tensor(s, low, high)});
+    const double low = bounded ? std::max(from, -complex_bound) : from,
+                 high = bounded ? std::min(to, complex_bound) : to;
+    for (const Inputs::Sizes& s : {Inputs::Sizes{}, {0}, {2, 0, 3}, {1}, {3, 4}, {67}, {2, 1, 5}, {5, 7, 3}})
+      in.add({in.tensor(s, low, high)});
     in.add({in.tensor({33000}, low, high)}).no_gradient();
     in.add({in.tensor({130, 65}, low, high)}).no_gradient();
     if (!special) return;
@@ -155,7 +167,8 @@ Maker unary_samples(double from, double to, bool special, double complex_bound) 
 Maker binary_samples(double low, double high, double low2, double high2) {
   return [=](Inputs& in) {
     const std::pair<Inputs::Sizes, Inputs::Sizes> shapes[] = {
-        {{}, {}}, {{3}, {3}}, {{3, 4}, {4}}, {{3, 1}, {1, 5}}, {{2, 3, 4}, {}}, {{}, {2, 3}}, {{0, 3}, {1, 3}}, {{2, 1, 4}, {3, 1}}, {{70}, {70}}, {{5, 37}, {5, 1}}};
+        {{}, {}},     {{3}, {3}},       {{3, 4}, {4}},       {{3, 1}, {1, 5}}, {{2, 3, 4}, {}},
+        {{}, {2, 3}}, {{0, 3}, {1, 3}}, {{2, 1, 4}, {3, 1}}, {{70}, {70}},     {{5, 37}, {5, 1}}};
     for (const auto& [a, b] : shapes) in.add({in.tensor(a, low, high), in.tensor(b, low2, high2)});
     in.add({in.tensor({33000}, low, high), in.tensor({33000}, low2, high2)}).no_gradient();
     in.add({in.tensor({129, 66}, low, high), in.tensor({66}, low2, high2)}).no_gradient();

@@ -36,9 +36,18 @@ struct Sample {
   std::vector<Value> args;
   dispatch::KeywordArguments kwargs;
   bool gradient = true, layouts = true, destinations = true;
-  Sample& no_gradient() { gradient = false; return *this; }
-  Sample& no_layouts() { layouts = false; return *this; }
-  Sample& no_destinations() { destinations = false; return *this; }  ///< neither out= nor in place
+  Sample& no_gradient() {
+    gradient = false;
+    return *this;
+  }
+  Sample& no_layouts() {
+    layouts = false;
+    return *this;
+  }
+  Sample& no_destinations() {
+    destinations = false;
+    return *this;
+  }  ///< neither out= nor in place
 };
 
 /// Collects argument lists. Tensors are contiguous, on the CPU, of the row's current dtype unless told otherwise; the
@@ -59,7 +68,9 @@ class Inputs {
   Tensor boolean(const Sizes& sizes);
   /// Infinities, NaN, signed zeros, subnormal and largest numbers for floats; extremes for integers; `repeat` times over.
   Tensor special(int repeat = 1);
-  int64_t integer(int64_t low, int64_t high) { return low + static_cast<int64_t>(random_() % static_cast<uint64_t>(high - low + 1)); }
+  int64_t integer(int64_t low, int64_t high) {
+    return low + static_cast<int64_t>(random_() % static_cast<uint64_t>(high - low + 1));
+  }
   Sample& add(std::vector<Value> args, dispatch::KeywordArguments kwargs = {});
 
   std::vector<Sample> samples;
@@ -81,33 +92,75 @@ struct ErrorInput {
 class OpCase {
  public:
   using Typed = void (*)(const dispatch::OpBase& op, std::span<const Value> args, dispatch::Results& results);
-  OpCase(const dispatch::OpBase& o, Typed t, std::string what) : op(&o), typed(t), label(std::string(o.name()) + (what.empty() ? "" : " " + what)) {}
+  OpCase(const dispatch::OpBase& o, Typed t, std::string what)
+      : op(&o), typed(t), label(std::string(o.name()) + (what.empty() ? "" : " " + what)) {}
 
-  OpCase& dtypes(Dtypes t) { dtype_list = std::move(t); return *this; }
-  OpCase& samples(Maker m) { makers.push_back(std::move(m)); return *this; }
-  OpCase& reference(Reference r) { expected = std::move(r); return *this; }
+  OpCase& dtypes(Dtypes t) {
+    dtype_list = std::move(t);
+    return *this;
+  }
+  OpCase& samples(Maker m) {
+    makers.push_back(std::move(m));
+    return *this;
+  }
+  OpCase& reference(Reference r) {
+    expected = std::move(r);
+    return *this;
+  }
   /// Allowed error in units of the last place (of float32 for 16-bit floats). Default 4.
-  OpCase& ulp(double u) { ulps = u; return *this; }
+  OpCase& ulp(double u) {
+    ulps = u;
+    return *this;
+  }
   /// Check gradients in float64; `second`: also their gradients.
-  OpCase& gradient(bool second = true) { check_gradient = true; check_second = second; return *this; }
+  OpCase& gradient(bool second = true) {
+    check_gradient = true;
+    check_second = second;
+    return *this;
+  }
   /// Only these arguments (bit i: argument i) are differentiated, only the first `n` results looked at.
-  OpCase& gradient_of(uint32_t arguments, int n = 6) { gradient_arguments = arguments, gradient_results = n; return *this; }
-  OpCase& no_out() { out = false; return *this; }
-  OpCase& no_inplace() { inplace = false; return *this; }
-  OpCase& no_meta() { meta = false; return *this; }
+  OpCase& gradient_of(uint32_t arguments, int n = 6) {
+    gradient_arguments = arguments, gradient_results = n;
+    return *this;
+  }
+  OpCase& no_out() {
+    out = false;
+    return *this;
+  }
+  OpCase& no_inplace() {
+    inplace = false;
+    return *this;
+  }
+  OpCase& no_meta() {
+    meta = false;
+    return *this;
+  }
   /// Draws from the generator: reseeded before each call; the reference may be left out.
-  OpCase& random() { is_random = true; return *this; }
+  OpCase& random() {
+    is_random = true;
+    return *this;
+  }
   /// Results hold uninitialised memory: only shapes are compared.
-  OpCase& uninitialised() { values_defined = false; return *this; }
+  OpCase& uninitialised() {
+    values_defined = false;
+    return *this;
+  }
   template <class E>
   OpCase& error(std::string text, Maker m, DType t = kFloat32) {
-    errors.push_back({std::move(m), t, [](const std::exception& e) { return dynamic_cast<const E*>(&e) != nullptr; }, std::move(text)});
+    errors.push_back({std::move(m), t, [](const std::exception& e) { return dynamic_cast<const E*>(&e) != nullptr; },
+                      std::move(text)});
     return *this;
   }
   /// The operator errors name, when that is one this one is made of.
-  OpCase& errors_name(std::string o) { error_name = std::move(o); return *this; }
+  OpCase& errors_name(std::string o) {
+    error_name = std::move(o);
+    return *this;
+  }
   /// Adds the argument lists benchmarks use.
-  OpCase& benchmark(Maker m) { benchmark_maker = std::move(m); return *this; }
+  OpCase& benchmark(Maker m) {
+    benchmark_maker = std::move(m);
+    return *this;
+  }
 
   std::vector<Sample> make_samples(DType t, uint32_t seed) const;
 
@@ -121,18 +174,22 @@ class OpCase {
   double ulps = 4;
   uint32_t gradient_arguments = ~0u;
   int gradient_results = 6;
-  bool check_gradient = false, check_second = false, out = true, inplace = true, meta = true, is_random = false, values_defined = true;
+  bool check_gradient = false, check_second = false, out = true, inplace = true, meta = true, is_random = false,
+       values_defined = true;
   std::vector<ErrorInput> errors;
 };
 
 /// All rows linked into the program.
 const std::vector<const OpCase*>& all_cases();
 OpCase& add_case(const dispatch::OpBase& op, OpCase::Typed typed, std::string what);
-struct CaseRegistrar { explicit CaseRegistrar(void (*rows)()); };
+struct CaseRegistrar {
+  explicit CaseRegistrar(void (*rows)());
+};
 
 namespace detail {
 template <class R, class... As, class K, std::size_t... I>
-R call_typed(const dispatch::Op<R(As...), K>& op, [[maybe_unused]] std::span<const Value> args, std::index_sequence<I...>) {
+R call_typed(const dispatch::Op<R(As...), K>& op, [[maybe_unused]] std::span<const Value> args,
+             std::index_sequence<I...>) {
   std::tuple<dispatch::Unboxed<As>...> holders(args[I]...);
   return op(std::get<I>(holders).get()...);
 }
@@ -141,10 +198,13 @@ R call_typed(const dispatch::Op<R(As...), K>& op, [[maybe_unused]] std::span<con
 /// Begins a row. `what` tells rows of one operator apart.
 template <class R, class... As, class K>
 OpCase& op_case(const dispatch::Op<R(As...), K>& op, std::string what = {}) {
-  return add_case(op, [](const dispatch::OpBase& base, std::span<const Value> args, dispatch::Results& results) {
-    const auto& self = static_cast<const dispatch::Op<R(As...), K>&>(base);
-    dispatch::detail::ResultOf<R>::put(results, detail::call_typed(self, args, std::index_sequence_for<As...>{}));
-  }, std::move(what));
+  return add_case(
+      op,
+      [](const dispatch::OpBase& base, std::span<const Value> args, dispatch::Results& results) {
+        const auto& self = static_cast<const dispatch::Op<R(As...), K>&>(base);
+        dispatch::detail::ResultOf<R>::put(results, detail::call_typed(self, args, std::index_sequence_for<As...>{}));
+      },
+      std::move(what));
 }
 
 // --- references and samples that many rows share --------------------------------------------------------------
@@ -180,7 +240,7 @@ Failures check_gradient(const OpCase& row, const Run& run);  ///< against finite
 }  // namespace tenon::testing
 
 /// A function body that adds rows, run when rows are first asked for.
-#define TENON_OP_CASES(family)                                                                  \
-  static void tenon_cases_##family();                                                           \
+#define TENON_OP_CASES(family)                                                                       \
+  static void tenon_cases_##family();                                                                \
   static const ::tenon::testing::CaseRegistrar tenon_case_registrar_##family(&tenon_cases_##family); \
   static void tenon_cases_##family()

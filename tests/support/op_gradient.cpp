@@ -29,13 +29,15 @@ std::vector<Value> with_inputs(const OpCase& row, const std::vector<Value>& args
 std::string check_sample(const OpCase& row, const Sample& s, uint32_t seed, bool strided) {
   std::vector<Value> bound;
   std::string reason;
-  if (!dispatch::bind_arguments(row.op->schema(), s.args, s.kwargs, bound, &reason)) return "the arguments do not fit: " + reason;
+  if (!dispatch::bind_arguments(row.op->schema(), s.args, s.kwargs, bound, &reason))
+    return "the arguments do not fit: " + reason;
   std::vector<Tensor> inputs;
   int64_t elements = 0;
   const auto leaf = [&](const Tensor& t) {
     if (!checked(t)) return;
     elements += t.numel();
-    Tensor x = strided && t.dim() >= 2 ? t.transpose(0, -1).clone(MemoryFormat::contiguous).transpose(0, -1) : t.clone();
+    Tensor x =
+        strided && t.dim() >= 2 ? t.transpose(0, -1).clone(MemoryFormat::contiguous).transpose(0, -1) : t.clone();
     inputs.push_back(x.detach().requires_grad_());
   };
   for (std::size_t i = 0; i < bound.size(); ++i) {
@@ -52,8 +54,10 @@ std::string check_sample(const OpCase& row, const Sample& s, uint32_t seed, bool
     row.typed(*row.op, with_inputs(row, bound, leaves), results);
     std::vector<Tensor> out;
     for (int i = 0; i < results.count && i < row.gradient_results; ++i) {
-      if (results.items[i].is_tensor()) out.push_back(results.items[i].tensor());
-      else for (const Tensor& t : results.items[i].tensors()) out.push_back(t);
+      if (results.items[i].is_tensor())
+        out.push_back(results.items[i].tensor());
+      else
+        for (const Tensor& t : results.items[i].tensors()) out.push_back(t);
     }
     return out;
   };
@@ -63,7 +67,8 @@ std::string check_sample(const OpCase& row, const Sample& s, uint32_t seed, bool
   options.report = &text;
   options.seed = seed;
   if (!autograd::gradcheck(f, inputs, options)) return "gradient: " + text;
-  if (row.check_second && elements <= 60 && !autograd::gradgradcheck(f, inputs, options)) return "gradient of the gradient: " + text;
+  if (row.check_second && elements <= 60 && !autograd::gradgradcheck(f, inputs, options))
+    return "gradient of the gradient: " + text;
   return {};
 }
 
@@ -86,7 +91,8 @@ Failures check_gradient(const OpCase& row, const Run& run) {
           text = std::string("threw: ") + e.what();
         }
         if (!text.empty())
-          failures.push_back(row.label + ", " + name(t) + ", sample " + std::to_string(i) + (strided ? ", strided" : "") + ", seed " + std::to_string(run.seed) + ": " + text);
+          failures.push_back(row.label + ", " + name(t) + ", sample " + std::to_string(i) +
+                             (strided ? ", strided" : "") + ", seed " + std::to_string(run.seed) + ": " + text);
       }
     }
   }

@@ -17,7 +17,9 @@ using dispatch::Kind;
 using dispatch::Results;
 
 enum class Shape { contiguous, transposed, every_second, shifted, odd_ones, expanded };
-constexpr const char* kShapeNames[] = {"contiguous", "transposed", "every second element", "shifted by one", "size-1 dimensions with odd strides", "expanded"};
+constexpr const char* kShapeNames[] = {
+    "contiguous", "transposed", "every second element", "shifted by one", "size-1 dimensions with odd strides",
+    "expanded"};
 
 struct Context {
   const OpCase& row;
@@ -27,8 +29,8 @@ struct Context {
   std::size_t sample = 0;
 
   void fail(const std::string& what, const std::string& text) {
-    failures.push_back(row.label + ", " + name(dtype) + ", sample " + std::to_string(sample) + ", " + what + ", " + run.device.str() +
-                       ", seed " + std::to_string(run.seed) + ": " + text);
+    failures.push_back(row.label + ", " + name(dtype) + ", sample " + std::to_string(sample) + ", " + what + ", " +
+                       run.device.str() + ", seed " + std::to_string(run.seed) + ": " + text);
   }
   /// Runs f; an exception is a failure.
   template <class F>
@@ -48,7 +50,8 @@ struct Context {
 
 // Elements between those of a strided tensor: NaN as floats, so that reading one shows.
 void fill_gaps(const Tensor& flat) {
-  if (flat.numel() != 0) std::memset(flat.data_ptr(), flat.dtype() == kBool ? 1 : 0xff, static_cast<std::size_t>(flat.nbytes()));
+  if (flat.numel() != 0)
+    std::memset(flat.data_ptr(), flat.dtype() == kBool ? 1 : 0xff, static_cast<std::size_t>(flat.nbytes()));
 }
 
 // The same values in another layout. Changes nothing but memory, except for `expanded`, which repeats the first slice.
@@ -128,10 +131,12 @@ bool has_tensor(const std::vector<Value>& args) {
 std::vector<Value> bind(const OpCase& row, const Sample& s, Device device) {
   std::vector<Value> bound;
   std::string reason;
-  TENON_CHECK(dispatch::bind_arguments(row.op->schema(), s.args, s.kwargs, bound, &reason), SchemaError, row.label, ": the row's arguments do not fit: ", reason);
+  TENON_CHECK(dispatch::bind_arguments(row.op->schema(), s.args, s.kwargs, bound, &reason), SchemaError, row.label,
+              ": the row's arguments do not fit: ", reason);
   if (!has_tensor(bound))
     for (int i = 0; i < row.op->schema().count; ++i)
-      if (row.op->schema().arguments[i].type == dispatch::ArgType::optional_device && bound[i].is_none()) bound[i] = Value(device);
+      if (row.op->schema().arguments[i].type == dispatch::ArgType::optional_device && bound[i].is_none())
+        bound[i] = Value(device);
   return bound;
 }
 
@@ -147,8 +152,10 @@ std::vector<Value> call_typed(const OpCase& row, const std::vector<Value>& bound
 std::vector<Tensor> tensors_of(const std::vector<Value>& results) {
   std::vector<Tensor> list;
   for (const Value& v : results) {
-    if (v.is_tensor()) list.push_back(v.tensor());
-    else if (v.kind() == Value::Kind::tensor_list) list.insert(list.end(), v.tensors().begin(), v.tensors().end());
+    if (v.is_tensor())
+      list.push_back(v.tensor());
+    else if (v.kind() == Value::Kind::tensor_list)
+      list.insert(list.end(), v.tensors().begin(), v.tensors().end());
   }
   return list;
 }
@@ -158,7 +165,9 @@ std::vector<Array> arrays_of(const std::vector<Value>& results) {
   for (const Value& v : results) {
     if (v.is_number()) {
       Array a = make_array(v.number().dtype(), {});
-      a.data[0] = v.number().is_integral() || v.number().is_bool() ? Number(v.number().integer()) : Number(Complex(v.number().real(), v.number().imag()));
+      a.data[0] = v.number().is_integral() || v.number().is_bool()
+                      ? Number(v.number().integer())
+                      : Number(Complex(v.number().real(), v.number().imag()));
       list.push_back(a);
     }
   }
@@ -166,8 +175,10 @@ std::vector<Array> arrays_of(const std::vector<Value>& results) {
   return list;
 }
 
-void compare_all(Context& c, const std::string& what, const std::vector<Array>& got, const std::vector<Array>& expected, bool bits) {
-  if (got.size() != expected.size()) return c.fail(what, std::to_string(got.size()) + " results, expected " + std::to_string(expected.size()));
+void compare_all(Context& c, const std::string& what, const std::vector<Array>& got, const std::vector<Array>& expected,
+                 bool bits) {
+  if (got.size() != expected.size())
+    return c.fail(what, std::to_string(got.size()) + " results, expected " + std::to_string(expected.size()));
   for (std::size_t i = 0; i < got.size(); ++i) {
     if (!c.row.values_defined) {
       if (got[i].dtype != expected[i].dtype || got[i].sizes != expected[i].sizes) c.fail(what, "dtype or sizes differ");
@@ -207,23 +218,28 @@ Failures check_forward(const OpCase& row, const Run& run) {
       const std::vector<Value> bound = laid_out(host, Shape::contiguous, run.device);
       const std::vector<Array> got = arrays_of(call_typed(row, bound, run.seed));
       const auto expect = [&](const std::vector<Value>& args) {
-        return row.expected ? row.expected(Args(row.op->schema(), args)) : arrays_of(call_typed(row, laid_out(args, Shape::contiguous, run.device), run.seed));
+        return row.expected ? row.expected(Args(row.op->schema(), args))
+                            : arrays_of(call_typed(row, laid_out(args, Shape::contiguous, run.device), run.seed));
       };
       const std::vector<Array> expected = expect(host);
       compare_all(c, "contiguous", got, expected, false);
       if (!s.layouts || !has_tensor(host) || got.empty() || enough(c)) return;
-      for (const Shape shape : {Shape::transposed, Shape::every_second, Shape::shifted, Shape::odd_ones, Shape::expanded}) {
+      for (const Shape shape :
+           {Shape::transposed, Shape::every_second, Shape::shifted, Shape::odd_ones, Shape::expanded}) {
         const char* what = kShapeNames[static_cast<int>(shape)];
-        if (got[0].numel() > 4000 && shape != Shape::every_second && shape != Shape::transposed) continue;  // seen in small ones
+        if (got[0].numel() > 4000 && shape != Shape::every_second && shape != Shape::transposed)
+          continue;  // seen in small ones
         c.attempt(what, [&] {
           const std::vector<Value> args = laid_out(host, shape, run.device);
-          compare_all(c, what, arrays_of(call_typed(row, args, run.seed)), shape == Shape::expanded ? expect(laid_out(host, shape, kCPU)) : expected, false);
+          compare_all(c, what, arrays_of(call_typed(row, args, run.seed)),
+                      shape == Shape::expanded ? expect(laid_out(host, shape, kCPU)) : expected, false);
         });
       }
       if (got[0].numel() > 4000) return;
       // Arguments that differ in layout.
       std::vector<Value> mixed;
-      for (std::size_t i = 0; i < host.size(); ++i) mixed.push_back(laid_out(host[i], static_cast<Shape>(i % 4), run.device));
+      for (std::size_t i = 0; i < host.size(); ++i)
+        mixed.push_back(laid_out(host[i], static_cast<Shape>(i % 4), run.device));
       compare_all(c, "mixed layouts", arrays_of(call_typed(row, mixed, run.seed)), expected, false);
     });
   });
@@ -240,8 +256,10 @@ Failures check_boxed(const OpCase& row, const Run& run) {
       dispatch::KeywordArguments keywords;
       for (int i = 0; i < row.op->schema().count; ++i) {
         const dispatch::Argument& a = row.op->schema().arguments[i];
-        if (!a.keyword_only) positional.push_back(bound[i]);
-        else if (!bound[i].is_none()) keywords.emplace_back(std::string(a.name), bound[i]);
+        if (!a.keyword_only)
+          positional.push_back(bound[i]);
+        else if (!bound[i].is_none())
+          keywords.emplace_back(std::string(a.name), bound[i]);
       }
       const std::vector<Value> boxed = dispatch::call(form_name(row, false), positional, keywords);
       const bool exact = !row.op->has(dispatch::kNonDeterministic) || run.device == Device(kCPU);
@@ -258,14 +276,16 @@ Failures check_boxed(const OpCase& row, const Run& run) {
         }
         if (!shapes[i].is_meta()) c.fail("meta", "a result is on " + shapes[i].device().str());
         if (shapes[i].dtype() != real[i].dtype() || !(shapes[i].sizes() == real[i].sizes()))
-          c.fail("meta", std::string(name(shapes[i].dtype())) + describe(shapes[i].sizes().vec()) + ", expected " + name(real[i].dtype()) + describe(real[i].sizes().vec()));
+          c.fail("meta", std::string(name(shapes[i].dtype())) + describe(shapes[i].sizes().vec()) + ", expected " +
+                             name(real[i].dtype()) + describe(real[i].sizes().vec()));
       }
     });
   });
 }
 
 Failures check_out(const OpCase& row, const Run& run) {
-  if (!row.out || row.op->kind() == Kind::view || row.op->schema().results == 0 || row.op->schema().returns == "Scalar") return {};
+  if (!row.out || row.op->kind() == Kind::view || row.op->schema().results == 0 || row.op->schema().returns == "Scalar")
+    return {};
   return each_sample(row, run, [&](Context& c, const Sample& s) {
     if (!s.destinations) return;
     c.attempt("out=", [&] {
@@ -287,10 +307,12 @@ Failures check_out(const OpCase& row, const Run& run) {
         const char* what = form == 0 ? "out= empty" : form == 1 ? "out= of the right shape" : "out= strided";
         c.attempt(what, [&] {
           std::vector<Tensor> destinations;
-          for (const Tensor& t : direct) destinations.push_back(fresh(form == 0 ? std::vector<int64_t>{0} : t.sizes().vec(), t, form == 2));
+          for (const Tensor& t : direct)
+            destinations.push_back(fresh(form == 0 ? std::vector<int64_t>{0} : t.sizes().vec(), t, form == 2));
           const std::vector<Tensor> results = into(destinations);
           for (std::size_t i = 0; i < direct.size(); ++i) {
-            if (i < results.size() && !results[i].is_same(destinations[i])) c.fail(what, "the result is another tensor");
+            if (i < results.size() && !results[i].is_same(destinations[i]))
+              c.fail(what, "the result is another tensor");
             if (row.values_defined) c.compare(what, difference(read(destinations[i]), read(direct[i]), row.ulps));
           }
         });
@@ -306,7 +328,8 @@ Failures check_out(const OpCase& row, const Run& run) {
         into(wrong);
         c.fail("out= of a wrong shape", "no error");
       } catch (const ShapeError& e) {
-        if (std::string(e.what()).find(row.op->schema().name) == std::string::npos) c.fail("out= of a wrong shape", std::string("does not name the operator: ") + e.what());
+        if (std::string(e.what()).find(row.op->schema().name) == std::string::npos)
+          c.fail("out= of a wrong shape", std::string("does not name the operator: ") + e.what());
       }
     });
   });
@@ -332,7 +355,8 @@ static Failures check_aliasing(const OpCase& row, const Run& run) {
           continue;
         }
         writable.fill_(-1);
-        if (view.numel() != 0 && base.version() == version) c.fail("aliasing", "writing the view does not count as a write to its base");
+        if (view.numel() != 0 && base.version() == version)
+          c.fail("aliasing", "writing the view does not count as a write to its base");
         c.compare("aliasing", bit_difference(read(base), count));
       }
     });
@@ -347,7 +371,8 @@ Failures check_inplace(const OpCase& row, const Run& run) {
     c.attempt("in place", [&] {
       const std::vector<Value> host = bind(row, s, run.device);
       if (!host[0].is_tensor()) return;
-      const std::vector<Tensor> direct = tensors_of(call_typed(row, laid_out(host, Shape::contiguous, run.device), run.seed));
+      const std::vector<Tensor> direct =
+          tensors_of(call_typed(row, laid_out(host, Shape::contiguous, run.device), run.seed));
       const Tensor& first = host[0].tensor();
       const bool allowed = direct[0].sizes() == first.sizes() && can_cast(direct[0].dtype(), first.dtype());
       for (const Shape shape : {Shape::contiguous, Shape::transposed, Shape::every_second, Shape::shifted}) {
@@ -369,8 +394,10 @@ Failures check_inplace(const OpCase& row, const Run& run) {
           Array expected = cast(read(direct[0]), self.dtype());
           c.compare(what, difference(read(self), expected, row.ulps));
         } catch (const Error& e) {
-          if (allowed) c.fail(what, std::string("threw: ") + e.what());
-          else if (!dynamic_cast<const ShapeError*>(&e) && !dynamic_cast<const DtypeError*>(&e)) c.fail(what, std::string("another error: ") + e.what());
+          if (allowed)
+            c.fail(what, std::string("threw: ") + e.what());
+          else if (!dynamic_cast<const ShapeError*>(&e) && !dynamic_cast<const DtypeError*>(&e))
+            c.fail(what, std::string("another error: ") + e.what());
         }
       }
     });
@@ -385,13 +412,16 @@ Failures check_errors(const OpCase& row, const Run& run) {
     error.make(in);
     for (c.sample = 0; c.sample < in.samples.size(); ++c.sample) {
       try {
-        arrays_of(call_typed(row, laid_out(bind(row, in.samples[c.sample], run.device), Shape::contiguous, run.device), run.seed));
+        arrays_of(call_typed(row, laid_out(bind(row, in.samples[c.sample], run.device), Shape::contiguous, run.device),
+                             run.seed));
         c.fail("error input", "no error; expected one with \"" + error.text + "\"");
       } catch (const std::exception& e) {
         const std::string text = e.what();
         if (!error.is(e)) c.fail("error input", "another type of error: " + text);
-        if (text.find(row.error_name) == std::string::npos) c.fail("error input", "the text does not name the operator: " + text);
-        if (text.find(error.text) == std::string::npos) c.fail("error input", "the text lacks \"" + error.text + "\": " + text);
+        if (text.find(row.error_name) == std::string::npos)
+          c.fail("error input", "the text does not name the operator: " + text);
+        if (text.find(error.text) == std::string::npos)
+          c.fail("error input", "the text lacks \"" + error.text + "\": " + text);
       }
     }
   }
@@ -399,7 +429,9 @@ Failures check_errors(const OpCase& row, const Run& run) {
     c.dtype = row.dtype_list[0];
     c.sample = 0;
     const std::vector<Sample> samples = row.make_samples(c.dtype, run.seed);
-    c.attempt("a call after the errors", [&] { arrays_of(call_typed(row, laid_out(bind(row, samples[0], run.device), Shape::contiguous, run.device), run.seed)); });
+    c.attempt("a call after the errors", [&] {
+      arrays_of(call_typed(row, laid_out(bind(row, samples[0], run.device), Shape::contiguous, run.device), run.seed));
+    });
   }
   return std::move(c.failures);
 }

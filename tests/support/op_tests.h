@@ -20,9 +20,15 @@ inline void run_rows(Failures (*check)(const OpCase&, const Run&), Device device
 }
 
 TEST_CASE("rows: results equal the reference in every dtype and layout", "[rows]") { run_rows(check_forward, kCPU); }
-TEST_CASE("rows: boxed calls equal typed ones, and meta tensors get the same shapes", "[rows]") { run_rows(check_boxed, kCPU); }
-TEST_CASE("rows: out= resizes empty tensors, writes fitting ones and refuses others", "[rows]") { run_rows(check_out, kCPU); }
-TEST_CASE("rows: the in-place form equals the functional one or is refused", "[rows]") { run_rows(check_inplace, kCPU); }
+TEST_CASE("rows: boxed calls equal typed ones, and meta tensors get the same shapes", "[rows]") {
+  run_rows(check_boxed, kCPU);
+}
+TEST_CASE("rows: out= resizes empty tensors, writes fitting ones and refuses others", "[rows]") {
+  run_rows(check_out, kCPU);
+}
+TEST_CASE("rows: the in-place form equals the functional one or is refused", "[rows]") {
+  run_rows(check_inplace, kCPU);
+}
 TEST_CASE("rows: errors have their type and name operator and argument", "[rows]") { run_rows(check_errors, kCPU); }
 TEST_CASE("rows: gradients equal finite differences", "[rows]") { run_rows(check_gradient, kCPU); }
 TEST_CASE("rows on a GPU: results equal the reference in every dtype and layout", "[rows][cuda]") {

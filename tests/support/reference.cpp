@@ -11,14 +11,26 @@
 namespace tenon::testing {
 namespace {
 
-struct SmallFloat { int exponent_bits, mantissa_bits; bool finite; };
+struct SmallFloat {
+  int exponent_bits, mantissa_bits;
+  bool finite;
+};
 bool small_float(DType t, SmallFloat& f) {
   switch (t) {
-    case kFloat16: f = {5, 10, false}; return true;
-    case kBFloat16: f = {8, 7, false}; return true;
-    case kFloat8_e4m3fn: f = {4, 3, true}; return true;
-    case kFloat8_e5m2: f = {5, 2, false}; return true;
-    default: return false;
+    case kFloat16:
+      f = {5, 10, false};
+      return true;
+    case kBFloat16:
+      f = {8, 7, false};
+      return true;
+    case kFloat8_e4m3fn:
+      f = {4, 3, true};
+      return true;
+    case kFloat8_e5m2:
+      f = {5, 2, false};
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -33,14 +45,22 @@ Number decode(DType t, const char* p) {
     return decode_small_float(code, f.exponent_bits, f.mantissa_bits, f.finite);
   }
   switch (t) {
-    case kUInt8: return int64_t{as(uint8_t{})};
-    case kInt8: return int64_t{as(int8_t{})};
-    case kInt16: return int64_t{as(int16_t{})};
-    case kInt32: return int64_t{as(int32_t{})};
-    case kInt64: return as(int64_t{});
-    case kBool: return int64_t{as(uint8_t{})};  // any byte but 0 and 1 is a defect and shows as such
-    case kFloat32: return double{as(float{})};
-    case kFloat64: return as(double{});
+    case kUInt8:
+      return int64_t{as(uint8_t{})};
+    case kInt8:
+      return int64_t{as(int8_t{})};
+    case kInt16:
+      return int64_t{as(int16_t{})};
+    case kInt32:
+      return int64_t{as(int32_t{})};
+    case kInt64:
+      return as(int64_t{});
+    case kBool:
+      return int64_t{as(uint8_t{})};  // any byte but 0 and 1 is a defect and shows as such
+    case kFloat32:
+      return double{as(float{})};
+    case kFloat64:
+      return as(double{});
     case kComplex64: {
       float v[2];
       std::memcpy(v, p, sizeof v);
@@ -62,13 +82,21 @@ void encode(DType t, const Number& v, char* p) {
     return item_size(t) == 2 ? put(static_cast<uint16_t>(code)) : put(static_cast<uint8_t>(code));
   }
   switch (t) {
-    case kUInt8: case kBool: return put(static_cast<uint8_t>(v.i));
-    case kInt8: return put(static_cast<int8_t>(v.i));
-    case kInt16: return put(static_cast<int16_t>(v.i));
-    case kInt32: return put(static_cast<int32_t>(v.i));
-    case kInt64: return put(v.i);
-    case kFloat32: return put(static_cast<float>(v.re()));
-    case kFloat64: return put(v.re());
+    case kUInt8:
+    case kBool:
+      return put(static_cast<uint8_t>(v.i));
+    case kInt8:
+      return put(static_cast<int8_t>(v.i));
+    case kInt16:
+      return put(static_cast<int16_t>(v.i));
+    case kInt32:
+      return put(static_cast<int32_t>(v.i));
+    case kInt64:
+      return put(v.i);
+    case kFloat32:
+      return put(static_cast<float>(v.re()));
+    case kFloat64:
+      return put(v.re());
     case kComplex64: {
       const float z[2] = {static_cast<float>(v.z.real()), static_cast<float>(v.z.imag())};
       std::memcpy(p, z, sizeof z);
@@ -146,7 +174,10 @@ double epsilon(DType t) {
 }
 double largest(DType t) {
   SmallFloat f;
-  if (small_float(t, f)) return decode_small_float((((1u << f.exponent_bits) - 1) << f.mantissa_bits) + (f.finite ? 6 : 0) - (f.finite ? 0 : 1), f.exponent_bits, f.mantissa_bits, f.finite);
+  if (small_float(t, f))
+    return decode_small_float(
+        (((1u << f.exponent_bits) - 1) << f.mantissa_bits) + (f.finite ? 6 : 0) - (f.finite ? 0 : 1), f.exponent_bits,
+        f.mantissa_bits, f.finite);
   return real_part(t) == kFloat32 ? std::numeric_limits<float>::max() : std::numeric_limits<double>::max();
 }
 double smallest_normal(DType t) {
@@ -158,20 +189,28 @@ double smallest_normal(DType t) {
 Number convert(const Number& v, DType from, DType to) {
   if (to == kBool) return is_integral(from, true) ? v.i != 0 : v.z != Complex(0);
   switch (to) {
-    case kUInt8: return int64_t{static_cast<uint8_t>(to_integer(v, from))};
-    case kInt8: return int64_t{static_cast<int8_t>(to_integer(v, from))};
-    case kInt16: return int64_t{static_cast<int16_t>(to_integer(v, from))};
-    case kInt32: return int64_t{static_cast<int32_t>(to_integer(v, from))};
-    case kInt64: return to_integer(v, from);
-    default: break;
+    case kUInt8:
+      return int64_t{static_cast<uint8_t>(to_integer(v, from))};
+    case kInt8:
+      return int64_t{static_cast<int8_t>(to_integer(v, from))};
+    case kInt16:
+      return int64_t{static_cast<int16_t>(to_integer(v, from))};
+    case kInt32:
+      return int64_t{static_cast<int32_t>(to_integer(v, from))};
+    case kInt64:
+      return to_integer(v, from);
+    default:
+      break;
   }
   SmallFloat f;
   if (small_float(to, f))
-    return decode_small_float(encode_small_float(v.re(), f.exponent_bits, f.mantissa_bits, f.finite), f.exponent_bits, f.mantissa_bits, f.finite);
+    return decode_small_float(encode_small_float(v.re(), f.exponent_bits, f.mantissa_bits, f.finite), f.exponent_bits,
+                              f.mantissa_bits, f.finite);
   const bool wide = is_integral(from, true) && from == kInt64;  // int64 to float32 rounds once, not through double
   if (to == kFloat32) return double{wide ? static_cast<float>(v.i) : static_cast<float>(v.re())};
   if (to == kFloat64) return v.re();
-  if (to == kComplex64) return Complex(wide ? static_cast<float>(v.i) : static_cast<float>(v.z.real()), static_cast<float>(v.z.imag()));
+  if (to == kComplex64)
+    return Complex(wide ? static_cast<float>(v.i) : static_cast<float>(v.z.real()), static_cast<float>(v.z.imag()));
   return v.z;
 }
 
@@ -247,7 +286,8 @@ DType promoted(const std::vector<Array>& operands) {
       result = rank[r];
     } else if (kind_of(rank[r]) > kind_of(result)) {
       // A complex number beside float64 stays as precise as the floats are.
-      result = kind_of(rank[r]) == 3 && kind_of(result) == 2 ? (result == kFloat64 ? kComplex128 : kComplex64) : rank[r];
+      result =
+          kind_of(rank[r]) == 3 && kind_of(result) == 2 ? (result == kFloat64 ? kComplex128 : kComplex64) : rank[r];
     }
   }
   return result;
@@ -279,14 +319,16 @@ void each_index(const std::vector<int64_t>& sizes, const std::function<void(cons
   }
 }
 
-Array pick(const Array& x, std::vector<int64_t> sizes, const std::function<std::vector<int64_t>(const std::vector<int64_t>&)>& f) {
+Array pick(const Array& x, std::vector<int64_t> sizes,
+           const std::function<std::vector<int64_t>(const std::vector<int64_t>&)>& f) {
   Array out = make_array(x.dtype, sizes);
   std::size_t n = 0;
   each_index(sizes, [&](const std::vector<int64_t>& at) { out.data[n++] = x.data[flat_index(f(at), x.sizes)]; });
   return out;
 }
 
-Array pointwise(const std::vector<Array>& inputs, DType compute, DType result, const std::function<Number(const Number*)>& f) {
+Array pointwise(const std::vector<Array>& inputs, DType compute, DType result,
+                const std::function<Number(const Number*)>& f) {
   std::vector<int64_t> sizes;
   std::vector<Array> cast_inputs;
   for (const Array& a : inputs) {
@@ -311,7 +353,9 @@ Array pointwise(const std::vector<Array>& inputs, DType compute, DType result, c
     }
     const Number v = f(x.data());
     // Floats keep the reference's precision: difference() rounds. Integers wrap here.
-    out.data[n] = is_integral(result, true) && compute != DType::undefined ? convert(v, is_integral(compute, true) ? kInt64 : kFloat64, result) : v;
+    out.data[n] = is_integral(result, true) && compute != DType::undefined
+                      ? convert(v, is_integral(compute, true) ? kInt64 : kFloat64, result)
+                      : v;
   }
   return out;
 }

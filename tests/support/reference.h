@@ -22,10 +22,10 @@ struct Number {
   Complex z;
   int64_t i = 0;
   Number() = default;
-  Number(double v) : z(v) {}                                                // NOLINT
-  Number(Complex v) : z(v) {}                                               // NOLINT
-  Number(int64_t v) : z(static_cast<double>(v)), i(v) {}                    // NOLINT
-  Number(bool v) : z(v ? 1.0 : 0.0), i(v) {}                                // NOLINT
+  Number(double v) : z(v) {}                              // NOLINT
+  Number(Complex v) : z(v) {}                             // NOLINT
+  Number(int64_t v) : z(static_cast<double>(v)), i(v) {}  // NOLINT
+  Number(bool v) : z(v ? 1.0 : 0.0), i(v) {}              // NOLINT
   double re() const { return z.real(); }
 };
 
@@ -73,9 +73,11 @@ DType real_part(DType t);
 
 /// f over broadcast inputs, all cast to `compute` first (unless undefined: then nothing is converted, results neither);
 /// integer results wrap to `result`.
-Array pointwise(const std::vector<Array>& inputs, DType compute, DType result, const std::function<Number(const Number* x)>& f);
+Array pointwise(const std::vector<Array>& inputs, DType compute, DType result,
+                const std::function<Number(const Number* x)>& f);
 /// `sizes` of elements of x: f turns an index of the result into one of x (both as coordinates).
-Array pick(const Array& x, std::vector<int64_t> sizes, const std::function<std::vector<int64_t>(const std::vector<int64_t>&)>& f);
+Array pick(const Array& x, std::vector<int64_t> sizes,
+           const std::function<std::vector<int64_t>(const std::vector<int64_t>&)>& f);
 /// Calls f with every index of `sizes` in row-major order.
 void each_index(const std::vector<int64_t>& sizes, const std::function<void(const std::vector<int64_t>&)>& f);
 int64_t flat_index(const std::vector<int64_t>& index, const std::vector<int64_t>& sizes);
@@ -91,7 +93,8 @@ std::string describe(const std::vector<int64_t>& sizes);
 /// The bound arguments of a call, as a reference reads them.
 class Args {
  public:
-  Args(const dispatch::Schema& schema, std::vector<dispatch::Value> bound) : schema_(schema), bound_(std::move(bound)) {}
+  Args(const dispatch::Schema& schema, std::vector<dispatch::Value> bound)
+      : schema_(schema), bound_(std::move(bound)) {}
   std::size_t size() const { return bound_.size(); }
   const dispatch::Value& value(int i) const { return bound_[i]; }
   bool is_none(int i) const { return bound_[i].is_none() || (bound_[i].is_tensor() && !bound_[i].tensor().defined()); }

@@ -24,7 +24,9 @@ namespace {
 
 int64_t integer(const Json& v) {
   if (v.is_string()) return static_cast<int64_t>(std::stoll(v.get<std::string>()));
-  return v.is_boolean() ? v.get<bool>() : v.is_number_integer() ? v.get<int64_t>() : static_cast<int64_t>(v.get<double>());
+  return v.is_boolean()          ? v.get<bool>()
+         : v.is_number_integer() ? v.get<int64_t>()
+                                 : static_cast<int64_t>(v.get<double>());
 }
 
 template <class T>
@@ -64,7 +66,8 @@ Tensor flat_tensor(const Json& v, const char* key, IntArrayRef sizes) {
       }
     } else {
       const Json& data = v.at(key);
-      TENON_CHECK(static_cast<int64_t>(data.size()) == n, ShapeError, "case: ", data.size(), " values for sizes ", sizes);
+      TENON_CHECK(static_cast<int64_t>(data.size()) == n, ShapeError, "case: ", data.size(), " values for sizes ",
+                  sizes);
       for (int64_t i = 0; i < n; ++i) p[i] = element<T>(data[static_cast<std::size_t>(i)]);
     }
   });
@@ -87,7 +90,8 @@ Tensor CaseReader::laid_out(const Tensor& t) const {
     return view;
   };
   switch (layout_) {
-    case Layout::as_given: return t;
+    case Layout::as_given:
+      return t;
     case Layout::transposed: {
       if (t.dim() < 2) return t;
       return filled(empty_like(t.transpose(0, -1).contiguous()).transpose(0, -1));
@@ -123,7 +127,8 @@ Tensor CaseReader::tensor(const Json& v) {
   const Tensor contiguous = expected(v).to(device_);
   if (v.contains("stride_like")) {
     Tensor view = dispatch::call("empty_strided", {contiguous.sizes(), ints(v["stride_like"])},
-                                 {{"dtype", contiguous.dtype()}, {"device", device_}})[0].tensor();
+                                 {{"dtype", contiguous.dtype()}, {"device", device_}})[0]
+                      .tensor();
     return view.copy_(contiguous);
   }
   return laid_out(contiguous);
@@ -152,7 +157,8 @@ dispatch::Value CaseReader::value(const Json& v) {
   }
   if (is_tensor(v)) return Value(tensor(v));
   if (v.contains("of"))
-    return Value(storages_.at(v["of"].get<std::string>()).as_strided(ints(v["shape"]), ints(v["stride"]), v.value("offset", int64_t{0})));
+    return Value(storages_.at(v["of"].get<std::string>())
+                     .as_strided(ints(v["shape"]), ints(v["stride"]), v.value("offset", int64_t{0})));
   if (v.contains("dtype")) return Value(parse_dtype(v["dtype"].get<std::string>()));
   if (v.contains("scalar")) return Value(number(v["scalar"]));
   if (v.contains("complex")) return Value(Scalar(complex<double>(number(v["complex"][0]), number(v["complex"][1]))));

@@ -8,12 +8,17 @@ namespace tenon::conformance {
 Tolerance tolerance_of(DType t, bool loose) {
   switch (t) {
     case kFloat64:
-    case kComplex128: return {1e-7, 1e-7};
+    case kComplex128:
+      return {1e-7, 1e-7};
     case kFloat32:
-    case kComplex64: return loose ? Tolerance{1e-4, 1e-4} : Tolerance{1.3e-5, 1e-5};
-    case kFloat16: return {2e-3, 2e-3};
-    case kBFloat16: return {1.6e-2, 1e-2};
-    default: return {0, 0};
+    case kComplex64:
+      return loose ? Tolerance{1e-4, 1e-4} : Tolerance{1.3e-5, 1e-5};
+    case kFloat16:
+      return {2e-3, 2e-3};
+    case kBFloat16:
+      return {1.6e-2, 1e-2};
+    default:
+      return {0, 0};
   }
 }
 
@@ -26,7 +31,9 @@ std::string difference(const Tensor& got, const Tensor& want, Tolerance toleranc
     if (std::isinf(a) || std::isinf(b)) return a == b;
     return std::fabs(a - b) <= tolerance.absolute + tolerance.relative * std::fabs(b);
   };
-  const auto report = [](std::size_t i, auto a, auto b) { return detail::concat("element ", i, " is ", a, ", expected ", b); };
+  const auto report = [](std::size_t i, auto a, auto b) {
+    return detail::concat("element ", i, " is ", a, ", expected ", b);
+  };
   if (is_integral(want.dtype(), true)) {
     const auto a = got.to(kInt64).to_vector<int64_t>(), b = want.to(kInt64).to_vector<int64_t>();
     for (std::size_t i = 0; i < a.size(); ++i)

@@ -44,9 +44,11 @@ Tolerance pick(const Json& test, DType t, bool loose) {
 
 // Sums, products of matrices and whatever accumulates get the wide float32 tolerance.
 bool accumulates(const std::string& op) {
-  for (const char* part : {"sum", "mean", "std", "var", "norm", "prod", "mm", "matmul", "mv", "dot", "linear", "conv", "einsum",
-                           "loss", "entropy", "attention", "trapz", "trapezoid", "cov", "coef", "dist", "inner", "outer", "softmax",
-                           "logsumexp", "bilinear", "pool", "interpolate", "embedding", "trace", "cross", "kron", "index_add", "scatter"})
+  for (const char* part :
+       {"sum",         "mean",      "std",   "var",    "norm",  "prod",      "mm",        "matmul",   "mv",
+        "dot",         "linear",    "conv",  "einsum", "loss",  "entropy",   "attention", "trapz",    "trapezoid",
+        "cov",         "coef",      "dist",  "inner",  "outer", "softmax",   "logsumexp", "bilinear", "pool",
+        "interpolate", "embedding", "trace", "cross",  "kron",  "index_add", "scatter"})
     if (op.find(part) != std::string::npos) return true;
   return false;
 }
@@ -54,9 +56,12 @@ bool accumulates(const std::string& op) {
 std::vector<Tensor> flatten(const std::vector<dispatch::Value>& values) {
   std::vector<Tensor> out;
   for (const dispatch::Value& v : values) {
-    if (v.is_tensor()) out.push_back(v.tensor());
-    else if (v.kind() == dispatch::Value::Kind::tensor_list) out.insert(out.end(), v.tensors().begin(), v.tensors().end());
-    else if (v.is_number()) out.push_back(scalar_tensor(v.number()));
+    if (v.is_tensor())
+      out.push_back(v.tensor());
+    else if (v.kind() == dispatch::Value::Kind::tensor_list)
+      out.insert(out.end(), v.tensors().begin(), v.tensors().end());
+    else if (v.is_number())
+      out.push_back(scalar_tensor(v.number()));
   }
   return out;
 }
@@ -75,7 +80,8 @@ Tensor* at_path(const Json& path, std::vector<dispatch::Value>& args, dispatch::
   return v->is_tensor() ? &v->tensor() : nullptr;
 }
 
-std::string check_outputs(const Json& test, const Json& expect, const std::vector<Tensor>& outputs, const CaseReader& reader) {
+std::string check_outputs(const Json& test, const Json& expect, const std::vector<Tensor>& outputs,
+                          const CaseReader& reader) {
   const bool loose = accumulates(test["op"].get<std::string>());
   if (expect.contains("tensors")) {
     const Json& wanted = expect["tensors"];
@@ -83,7 +89,8 @@ std::string check_outputs(const Json& test, const Json& expect, const std::vecto
     for (std::size_t i = 0; i < wanted.size(); ++i) {
       if (wanted[i].is_null()) continue;
       const Tensor want = CaseReader::expected(wanted[i]);
-      const std::string d = difference(outputs[i], want, pick(test, want.dtype(), loose), expect.value("check", "") != "shape");
+      const std::string d =
+          difference(outputs[i], want, pick(test, want.dtype(), loose), expect.value("check", "") != "shape");
       if (!d.empty()) return detail::concat("output ", i, ": ", d);
     }
   }
@@ -92,7 +99,8 @@ std::string check_outputs(const Json& test, const Json& expect, const std::vecto
       Tensor t = outputs.at(entry[0].get<std::size_t>());
       for (const Json& i : entry[1]) t = t.select(0, i.get<int64_t>());
       const double got = t.item().real(), want = number(entry[2]);
-      if (!(got == want || (got != got && want != want))) return detail::concat("element ", entry[1].dump(), " is ", got, ", expected ", want);
+      if (!(got == want || (got != got && want != want)))
+        return detail::concat("element ", entry[1].dump(), " is ", got, ", expected ", want);
     }
   }
   if (expect.contains("storages")) {
@@ -105,12 +113,15 @@ std::string check_outputs(const Json& test, const Json& expect, const std::vecto
   return {};
 }
 
-std::string check_gradients(const Json& test, const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs, Device device) {
+std::string check_gradients(const Json& test, const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
+                            Device device) {
   const Json& grad = test["grad"];
   std::vector<Tensor> roots, seeds;
   std::vector<std::size_t> chosen;
-  if (grad.contains("outputs")) for (const Json& i : grad["outputs"]) chosen.push_back(i.get<std::size_t>());
-  else for (std::size_t i = 0; i < outputs.size(); ++i) chosen.push_back(i);
+  if (grad.contains("outputs"))
+    for (const Json& i : grad["outputs"]) chosen.push_back(i.get<std::size_t>());
+  else
+    for (std::size_t i = 0; i < outputs.size(); ++i) chosen.push_back(i);
   for (std::size_t k = 0; k < chosen.size(); ++k) {
     if (grad["grad_outputs"][k].is_null()) continue;
     roots.push_back(outputs.at(chosen[k]));
@@ -134,7 +145,8 @@ std::string check_gradients(const Json& test, const std::vector<Tensor>& outputs
     const Tensor first[] = {inputs[0]}, total[] = {inner};
     const Tensor twice = autograd::grad(total, first, {}, true, false, true)[0];
     const Tensor w = CaseReader::expected(s.at("expect"));
-    const std::string d = difference(twice.defined() ? twice : zeros_like(inputs[0].detach()), w, pick(test, w.dtype(), true));
+    const std::string d =
+        difference(twice.defined() ? twice : zeros_like(inputs[0].detach()), w, pick(test, w.dtype(), true));
     if (!d.empty()) return "second gradient: " + d;
   }
   return {};
@@ -170,7 +182,8 @@ Verdict attempt(const Json& test, const Json& expect, const Options& options, La
       args[0] = dispatch::Value(args[0].tensor().clone());
     const std::vector<Tensor> outputs = flatten(dispatch::call(test["op"].get<std::string>(), args, kwargs));
     for (const Tensor& t : outputs)
-      if (wants_error && t.defined() && t.numel() > 0) (void)t.detach().reshape({-1}).select(0, 0).item();  // errors that come later
+      if (wants_error && t.defined() && t.numel() > 0)
+        (void)t.detach().reshape({-1}).select(0, 0).item();  // errors that come later
     if (wants_error) return {Outcome::failed, "expected an error"};
     std::vector<Tensor> plain;
     for (const Tensor& t : outputs) plain.push_back(t.defined() ? t.detach() : t);
@@ -184,7 +197,8 @@ Verdict attempt(const Json& test, const Json& expect, const Options& options, La
 }
 
 Verdict run(const Json& test, const Options& options) {
-  if (test.contains("device") && test["device"] != name(options.device.type())) return {Outcome::skipped, "another device"};
+  if (test.contains("device") && test["device"] != name(options.device.type()))
+    return {Outcome::skipped, "another device"};
   std::string op = test["op"].get<std::string>();
   if (dispatch::Registry::find(op).empty()) {
     const std::size_t end = op.find('.') == std::string::npos ? op.size() : op.find('.');
@@ -215,7 +229,9 @@ int main_(const Options& options) {
     if (entry.path().extension() == ".jsonl") files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   TENON_CHECK(!files.empty(), IoError, "no .jsonl file in ", options.cases);
-  struct Count { int passed = 0, failed = 0, skipped = 0; };
+  struct Count {
+    int passed = 0, failed = 0, skipped = 0;
+  };
   std::map<std::string, Count> counts;
   Json report = Json::array();
   Count all;
@@ -231,14 +247,22 @@ int main_(const Options& options) {
       (v.outcome == Outcome::passed ? count.passed : v.outcome == Outcome::failed ? count.failed : count.skipped)++;
       (v.outcome == Outcome::passed ? all.passed : v.outcome == Outcome::failed ? all.failed : all.skipped)++;
       if (v.outcome == Outcome::failed || options.verbose)
-        std::cout << (v.outcome == Outcome::passed ? "ok   " : v.outcome == Outcome::failed ? "FAIL " : "skip ")
+        std::cout << (v.outcome == Outcome::passed   ? "ok   "
+                      : v.outcome == Outcome::failed ? "FAIL "
+                                                     : "skip ")
                   << test["id"].get<std::string>() << (v.reason.empty() ? "" : ": ") << v.reason << '\n';
       if (!options.json.empty())
-        report.push_back({{"id", test["id"]}, {"op", op}, {"outcome", v.outcome == Outcome::passed ? "passed" : v.outcome == Outcome::failed ? "failed" : "skipped"}, {"reason", v.reason}});
+        report.push_back({{"id", test["id"]},
+                          {"op", op},
+                          {"outcome", v.outcome == Outcome::passed   ? "passed"
+                                      : v.outcome == Outcome::failed ? "failed"
+                                                                     : "skipped"},
+                          {"reason", v.reason}});
     }
   }
   for (const auto& [op, c] : counts)
-    if (c.passed + c.failed > 0) std::cout << op << ": " << c.passed << " passed, " << c.failed << " failed, " << c.skipped << " skipped\n";
+    if (c.passed + c.failed > 0)
+      std::cout << op << ": " << c.passed << " passed, " << c.failed << " failed, " << c.skipped << " skipped\n";
   if (!options.json.empty()) std::ofstream(options.json) << report.dump(1) << '\n';
   std::cout << all.passed << " passed, " << all.failed << " failed, " << all.skipped << " skipped" << std::endl;
   return all.failed == 0 ? 0 : 1;
@@ -259,16 +283,23 @@ int main(int argc, char** argv) {
       }
       TENON_CHECK(i + 1 < argc, ValueError, flag, ": a value is missing");
       const std::string value = argv[++i];
-      if (flag == "--cases") options.cases = value;
-      else if (flag == "--op") options.op = value;
-      else if (flag == "--json") options.json = value;
-      else if (flag == "--device") options.device = resolve(Device(value));
+      if (flag == "--cases")
+        options.cases = value;
+      else if (flag == "--op")
+        options.op = value;
+      else if (flag == "--json")
+        options.json = value;
+      else if (flag == "--device")
+        options.device = resolve(Device(value));
       else if (flag == "--layout") {
-        TENON_CHECK(value == "contiguous" || value == "strided", ValueError, "--layout: expected contiguous or strided, got ", value);
+        TENON_CHECK(value == "contiguous" || value == "strided", ValueError,
+                    "--layout: expected contiguous or strided, got ", value);
         options.strided = value == "strided";
-      } else TENON_CHECK(false, ValueError, "unknown option ", flag);
+      } else
+        TENON_CHECK(false, ValueError, "unknown option ", flag);
     }
-    TENON_CHECK(!options.cases.empty(), ValueError, "usage: tenon_conformance --cases DIR [--device cpu|cuda] [--op GLOB] "
+    TENON_CHECK(!options.cases.empty(), ValueError,
+                "usage: tenon_conformance --cases DIR [--device cpu|cuda] [--op GLOB] "
                 "[--layout contiguous|strided] [--json FILE] [--verbose]");
     return conformance::main_(options);
   } catch (const std::exception& e) {
