@@ -23,9 +23,10 @@ constexpr int kSlots = 1024;  // plans per thread
 
 #define TENON_CUBLASLT_FUNCTIONS(F)                                                                      \
   F(Create)                                                                                              \
-  F(GetStatusString) F(Matmul) F(MatmulAlgoGetHeuristic) F(MatmulDescCreate) F(MatmulDescDestroy)        \
-      F(MatmulDescSetAttribute) F(MatrixLayoutCreate) F(MatrixLayoutDestroy) F(MatrixLayoutSetAttribute) \
-          F(MatmulPreferenceCreate) F(MatmulPreferenceDestroy) F(MatmulPreferenceSetAttribute)
+  F(GetStatusString)                                                                                     \
+  F(Matmul) F(MatmulAlgoGetHeuristic) F(MatmulDescCreate) F(MatmulDescDestroy) F(MatmulDescSetAttribute) \
+      F(MatrixLayoutCreate) F(MatrixLayoutDestroy) F(MatrixLayoutSetAttribute) F(MatmulPreferenceCreate) \
+          F(MatmulPreferenceDestroy) F(MatmulPreferenceSetAttribute)
 
 struct Library {
 #define TENON_MEMBER(name) decltype(&cublasLt##name) name;
