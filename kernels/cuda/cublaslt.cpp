@@ -21,12 +21,15 @@ namespace {
 constexpr std::size_t kWorkspace = std::size_t(32) << 20;
 constexpr int kSlots = 1024;  // plans per thread
 
-#define TENON_CUBLASLT_FUNCTIONS(F)                                                                      \
-  F(Create)                                                                                              \
-  F(GetStatusString)                                                                                     \
-  F(Matmul) F(MatmulAlgoGetHeuristic) F(MatmulDescCreate) F(MatmulDescDestroy) F(MatmulDescSetAttribute) \
-      F(MatrixLayoutCreate) F(MatrixLayoutDestroy) F(MatrixLayoutSetAttribute) F(MatmulPreferenceCreate) \
-          F(MatmulPreferenceDestroy) F(MatmulPreferenceSetAttribute)
+// clang-format off
+#define TENON_CUBLASLT_FUNCTIONS(F)                                                                                  \
+  F(Create)                                                                                                          \
+  F(GetStatusString)                                                                                                 \
+  F(Matmul)                                                                                                          \
+  F(MatmulAlgoGetHeuristic) F(MatmulDescCreate) F(MatmulDescDestroy) F(MatmulDescSetAttribute) F(MatrixLayoutCreate) \
+      F(MatrixLayoutDestroy) F(MatrixLayoutSetAttribute) F(MatmulPreferenceCreate) F(MatmulPreferenceDestroy)        \
+          F(MatmulPreferenceSetAttribute)
+// clang-format on
 
 struct Library {
 #define TENON_MEMBER(name) decltype(&cublasLt##name) name;
@@ -196,6 +199,9 @@ void Plan::build(const Product& p) {
   preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, uint32_t(key.b_align));
   preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, uint32_t(key.c_align));
   preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, uint32_t(key.d_align));
+  // Partial sums of a product split along k are added in float, never in the 16-bit result type.
+  preference.set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+                 uint32_t(CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   cublasLtMatmulHeuristicResult_t result{};
   int found = 0;
   const cublasStatus_t status = library().MatmulAlgoGetHeuristic(handle(key.device), operation, a, b, c, d,

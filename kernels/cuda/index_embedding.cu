@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(kThreads)
   __shared__ uint32_t keys[kChunk + 2];  // with the neighbours on both sides
   __shared__ int32_t order[kChunk];
   const int64_t begin = int64_t(blockIdx.x) * kChunk;
-  const int count = static_cast<int>(min(int64_t(kChunk), s.n - begin));
+  const int count = static_cast<int>(::min(int64_t(kChunk), s.n - begin));
   for (int i = threadIdx.x; i < count + 2; i += kThreads) {
     const int64_t at = begin + i - 1;
     keys[i] = at >= 0 && at < s.n ? s.keys[at] : 0xffffffffu;
@@ -177,8 +177,7 @@ void embedding_backward_cuda(const Tensor& grad_weight, const Tensor& grad, cons
   if (chunks > 1) cuda::launch(join_chunks<T>, grid(1), kThreads, 0, s, out, partial);
 }
 
-using Differentiable = Join<FloatsAndHalves, Complexes>;
-TENON_REGISTER_KERNEL(op::embedding_backward, cuda, Differentiable, embedding_backward_cuda);
+TENON_REGISTER_KERNEL(op::embedding_backward, cuda, FloatsAndHalves, embedding_backward_cuda);
 
 }  // namespace
 }  // namespace tenon

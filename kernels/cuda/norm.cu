@@ -276,7 +276,7 @@ __global__ void __launch_bounds__(32 * kDown) column_sums(const Backward<T, P> a
   using C = compute_t<T>;
   __shared__ C all[2][kDown][32];
   const int64_t column = int64_t(blockIdx.x) * 32 + threadIdx.x;
-  const int64_t end = min(a.rows, (int64_t(blockIdx.y) + 1) * rows_each);
+  const int64_t end = ::min(a.rows, (int64_t(blockIdx.y) + 1) * rows_each);
   C sums[2] = {C(0), C(0)};
   if (column < a.n)
 #pragma unroll 4

@@ -237,7 +237,7 @@ using Reals = Join<Numbers, Bools>;
 TENON_REGISTER_KERNEL(op::uniform, cuda, Inexact, uniform_cuda);
 TENON_REGISTER_KERNEL(op::normal, cuda, Inexact, normal_cuda);
 TENON_REGISTER_KERNEL(op::random, cuda, Reals, random_cuda);
-TENON_REGISTER_KERNEL(op::bernoulli, cuda, AllTypes, bernoulli_cuda);
+TENON_REGISTER_KERNEL(op::bernoulli, cuda, FloatsAndHalves, bernoulli_cuda);
 TENON_REGISTER_KERNEL(op::bernoulli_p, cuda, AllTypes, bernoulli_cuda);
 TENON_REGISTER_KERNEL(op::native_dropout, cuda, FloatsAndHalves, native_dropout_cuda);
 

@@ -130,7 +130,7 @@ __global__ void __launch_bounds__(kReduceThreads) reduce_inner(const __grid_cons
   auto acc = op.identity();
   if (result < p.kept) {
     const int64_t begin = split * p.chunk;
-    const auto count = static_cast<uint32_t>(min(p.chunk, p.reduced - begin));
+    const auto count = static_cast<uint32_t>(::min(p.chunk, p.reduced - begin));
     const char* base = p.input + find_offset(p.kept_ndim, p.kept_sizes, p.kept_strides, result) + split * p.split_bytes;
     const uint32_t start = split * p.split_start / W;  // in vectors
     const bool flat = p.reduced_ndim == 1;
@@ -138,7 +138,7 @@ __global__ void __launch_bounds__(kReduceThreads) reduce_inner(const __grid_cons
     uint32_t head = 0;
     if (W > 1 && flat) {  // one dimension may begin and end within a vector
       const uint32_t past = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(base) % 16) / sizeof(T);
-      head = past == 0 ? 0 : min(W - past, count);
+      head = past == 0 ? 0 : ::min(W - past, count);
       for (uint32_t e = lane; e < head; e += group) {
         const T v[1] = {reinterpret_cast<const T*>(base)[e]};
         op.add(acc, v, Positions<1>{begin + e, 0});
@@ -190,7 +190,7 @@ __global__ void __launch_bounds__(kReduceThreads) reduce_columns(const __grid_co
   for (int w = 0; w < W; ++w) acc[w] = op.identity();
   if (valid) {
     const int64_t begin = split * p.chunk;
-    const auto count = static_cast<uint32_t>(min(p.chunk, p.reduced - begin));
+    const auto count = static_cast<uint32_t>(::min(p.chunk, p.reduced - begin));
     const char* base = p.input + find_offset(p.kept_ndim, p.kept_sizes, p.kept_strides, column) + split * p.split_bytes;
     const uint32_t start = split * p.split_start;
     const bool flat = p.reduced_ndim == 1;

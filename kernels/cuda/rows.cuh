@@ -122,7 +122,7 @@ __device__ __forceinline__ void walk_row(const T* row, int64_t n, F f) {
   int64_t head = 0;
   if constexpr (W > 1) {
     const int past = static_cast<int>(reinterpret_cast<uintptr_t>(row) % 16 / sizeof(T));
-    head = past == 0 ? 0 : min(int64_t(W - past), n);
+    head = past == 0 ? 0 : ::min(int64_t(W - past), n);
     if (threadIdx.x < head) f(int64_t(threadIdx.x), One{});
   }
   const int64_t vectors = (n - head) / W;

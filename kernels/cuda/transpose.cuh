@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(kTransposeThreads) transpose_kernel(const __gr
   uint32_t rest = blockIdx.x - batch * p.tiles.size;
   const uint32_t band = rest / (8 * p.tiles_y);
   rest -= band * 8 * p.tiles_y;
-  const uint32_t width = min(8u, p.tiles_x - band * 8);
+  const uint32_t width = ::min(8u, p.tiles_x - band * 8);
   const uint32_t x0 = (band * 8 + rest % width) * kSide, y0 = rest / width * kSide;
   const char* in = p.in + find_offset(p.batch_ndim, p.batch_sizes, p.in_strides, batch);
   char* out = p.out + find_offset(p.batch_ndim, p.batch_sizes, p.out_strides, batch);

@@ -177,7 +177,8 @@ void logical_not_cuda(const LoopPlan& plan) {
 }
 
 TENON_REGISTER_KERNEL(op::neg, cuda, RealsAndComplexes, neg_cuda);
-TENON_REGISTER_KERNEL(op::abs, cuda, AllTypes, abs_cuda);
+using NumbersAndComplexes = Join<Numbers, Complexes>;
+TENON_REGISTER_KERNEL(op::abs, cuda, NumbersAndComplexes, abs_cuda);
 TENON_REGISTER_KERNEL(op::sgn, cuda, AllTypes, sgn_cuda);
 TENON_REGISTER_KERNEL(op::square, cuda, RealsAndComplexes, square_cuda);
 TENON_REGISTER_KERNEL(op::relu, cuda, Numbers, relu_cuda);

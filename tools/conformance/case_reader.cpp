@@ -140,7 +140,13 @@ dispatch::Value CaseReader::value(const Json& v) {
   if (v.is_boolean()) return Value(v.get<bool>());
   if (v.is_number_integer()) return Value(v.get<int64_t>());
   if (v.is_number()) return Value(v.get<double>());
-  if (v.is_string()) return v.get<std::string>() == "cpu" ? Value(device_) : Value(v.get<std::string>());
+  if (v.is_string()) {
+    const std::string s = v.get<std::string>();
+    if (s == "cpu") return Value(device_);
+    if (s == "nan" || s == "inf" || s == "-inf") return Value(number(v));
+    const bool digits = s.find_first_not_of("0123456789", s[0] == '-' ? 1 : 0) == std::string::npos;
+    return digits && s != "-" && !s.empty() ? Value(integer(v)) : Value(s);  // integers beyond 2^53 come as text
+  }
   if (v.is_array()) {
     bool tensors = false, integers = true;
     for (const Json& e : v) {
