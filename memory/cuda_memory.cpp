@@ -40,7 +40,8 @@ class CudaMemory final : public RawMemory {
     const DeviceGuard guard(device_);
     const RelaxedCapture relaxed;
     void* p = nullptr;
-    const cudaError_t error = cudaMalloc(&p, static_cast<size_t>(bytes));
+    // Whole words: atomics on bytes and halves touch the word around them, also the last one (backend:direct).
+    const cudaError_t error = cudaMalloc(&p, (static_cast<size_t>(bytes) + 3) / 4 * 4);
     return checked(error, p);
   }
   void release(void* p, int64_t) noexcept override {

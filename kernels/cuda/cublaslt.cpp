@@ -200,8 +200,7 @@ void Plan::build(const Product& p) {
   preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, uint32_t(key.c_align));
   preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, uint32_t(key.d_align));
   // Partial sums of a product split along k are added in float, never in the 16-bit result type.
-  preference.set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-                 uint32_t(CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+  preference.set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, uint32_t(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   cublasLtMatmulHeuristicResult_t result{};
   int found = 0;
   const cublasStatus_t status = library().MatmulAlgoGetHeuristic(handle(key.device), operation, a, b, c, d,
