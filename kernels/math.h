@@ -134,11 +134,8 @@ TENON_HOST_DEVICE inline complex<T> pow(complex<T> a, complex<T> b) {
     if (b.re == T(0.5)) return sqrt(a);
   }
   if constexpr (sizeof(T) == sizeof(float)) {
-    // The logarithm and each product rounded once to float, as the C library's cpowf; then no further error.
-    const complex<T> l(log(complex<double>(a)));
-    const double re = T(double(b.re) * l.re) - double(T(double(b.im) * l.im));
-    const double im = T(double(b.re) * l.im) + double(T(double(b.im) * l.re));
-    return complex<T>(exp(complex<double>(T(re), T(im))));
+    // The exponent magnifies the rounding of the logarithm.
+    return complex<T>(exp(complex<double>(b) * log(complex<double>(a))));
   } else {
     return exp(b * log(a));
   }

@@ -212,7 +212,12 @@ bool library_product(const Tensor& out, const Tensor& self, const Tensor& a, con
     c = Matrices(self);
     if (swapped) c.transpose();
     constexpr bool kBias = std::is_same_v<T, float> || sizeof(T) == 2;
-    if (kBias && beta.equal(1) && out.dim() == 2 && c.row_step == 0 && c.rows > 1 && c.column_step == 1) {
+    // Without 16-byte rows cuBLASLt rounds the product to 16 bits before it adds the bias; as beta * C it does not.
+    const int64_t x_step = x_transposed ? x.column_step : x.row_step,
+                  y_step = y_transposed ? y.column_step : y.row_step;
+    const bool rounds_once = size > 2 || (x_step % 8 == 0 && y_step % 8 == 0 && d.row_step % 8 == 0);
+    if (kBias && rounds_once && beta.equal(1) && out.dim() == 2 && c.row_step == 0 && c.rows > 1 &&
+        c.column_step == 1) {
       p.key.bias = 1;
       p.bias = c.data;
       c = d;
