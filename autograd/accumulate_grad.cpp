@@ -40,7 +40,7 @@ void AccumulateGrad::apply(std::span<Tensor> grads, std::span<Tensor>) {
     meta.holder = holder_;
     meta.accumulator = Ref<AccumulateGrad>::share(this);
     leaf.impl()->set_requires_grad(true);
-    for (const AccumulatedHook& hook : hooks_->list) hook(leaf);
+    for (std::size_t i = 0, n = hooks_->list.size(); i < n; ++i) hooks_->list[i](leaf);
   }
 }
 

@@ -23,7 +23,7 @@ class AccumulateGrad final : public Node {
   Ref<GradHolder> holder_;
   struct Hooks {
     Tensor leaf;
-    std::vector<AccumulatedHook> list;
+    std::deque<AccumulatedHook> list;  // a hook may add others while it runs
   };
   Hooks* hooks_ = nullptr;
   ~AccumulateGrad() override;

@@ -129,6 +129,7 @@ std::vector<Tensor> grad(TensorList outputs, TensorList inputs, TensorList grad_
 
 HookHandle register_hook(const Tensor& t, TensorHook hook) {
   TENON_CHECK(t.defined() && takes_part(t), AutogradError, "register_hook: the tensor does not require grad");
+  TENON_CHECK(hook, ValueError, "register_hook: hook: expected a function, got none");
   const Edge e = edge_of(t);
   return e.node->add_tensor_hook(e.index, static_cast<TensorHook&&>(hook));
 }
@@ -136,6 +137,7 @@ HookHandle register_hook(const Tensor& t, TensorHook hook) {
 void register_post_accumulate_grad_hook(const Tensor& leaf, tenon::Function<void(const Tensor&)> hook) {
   TENON_CHECK(leaf.defined() && takes_part(leaf) && leaf.is_leaf(), AutogradError,
               "register_post_accumulate_grad_hook: expected a leaf that requires grad");
+  TENON_CHECK(hook, ValueError, "register_post_accumulate_grad_hook: hook: expected a function, got none");
   edge_of(leaf);
   meta_of(*leaf.impl())
       .accumulator->add_accumulated_hook(static_cast<AccumulatedHook&&>(hook), dispatch::make_alias(leaf));

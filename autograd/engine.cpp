@@ -134,22 +134,21 @@ class Run {
       apply_checked(node, grads, results);
     else
       node.apply(grads, results);
-    if (hooks)
-      for (const NodeHooks::After& h : hooks->post) h.hook(results, seen);
+    if (hooks) hooks->each(hooks->post, [&](const NodeHooks::After& h) { h.hook(results, seen); });
   }
 
   static void before(Node& node, std::span<Tensor> grads) {
     const NodeHooks& hooks = *node.hooks();
-    for (const NodeHooks::OnTensor& h : hooks.tensor) {
+    hooks.each(hooks.tensor, [&](const NodeHooks::OnTensor& h) {
       Tensor& g = grads[h.output];
-      if (!g.defined()) continue;
+      if (!g.defined()) return;
       Tensor replaced = h.hook(g);
-      if (!replaced.defined()) continue;
+      if (!replaced.defined()) return;
       TENON_CHECK(replaced.sizes() == g.sizes(), ShapeError, "hook on the gradient of ", node.name(),
                   ": expected sizes ", g.sizes(), ", got ", replaced.sizes());
       g = static_cast<Tensor&&>(replaced);
-    }
-    for (const NodeHooks::Before& h : hooks.pre) h.hook(grads);
+    });
+    hooks.each(hooks.pre, [&](const NodeHooks::Before& h) { h.hook(grads); });
     for (const NodeHooks::Retained& r : hooks.retained) {
       const Tensor& g = grads[r.output];
       if (!g.defined()) continue;

@@ -86,6 +86,7 @@ bool FunctionNode::begin(const char* type_name, TensorList inputs) {
     if (t.defined()) m.set(t);
   }
   set_edges(edges);
+  settle_order();
   return true;
 }
 

@@ -5,6 +5,8 @@
 #include <tenon/autograd/node.h>
 #include <tenon/memory/spin_lock.h>
 
+#include <deque>
+
 namespace tenon::autograd {
 
 /// A gradient that outlives neither the tensor it belongs to nor the graph that fills it: both refer to it, so a leaf
@@ -43,12 +45,37 @@ struct NodeHooks {
     uint32_t output;
     Ref<GradHolder> holder;
   };
-  std::vector<OnTensor> tensor;
-  std::vector<Before> pre;
-  std::vector<After> post;
+  // Hooks may add and remove hooks while they run: added ones move no others, removed ones are only marked then.
+  std::deque<OnTensor> tensor;
+  std::deque<Before> pre;
+  std::deque<After> post;
   std::vector<Retained> retained;
   std::vector<void*> site;  // call stack, in anomaly mode
   uint64_t next_id = 1;
+  mutable int running = 0;
+
+  /// Calls f(hook) for those of `list` that were there at the start.
+  template <class List, class F>
+  void each(const List& list, F&& f) const {
+    struct Scope {
+      int& running;
+      explicit Scope(int& r) : running(r) { __atomic_fetch_add(&running, 1, __ATOMIC_RELAXED); }
+      ~Scope() { __atomic_fetch_sub(&running, 1, __ATOMIC_RELAXED); }
+    } const scope(running);
+    for (std::size_t i = 0, n = list.size(); i < n; ++i)
+      if (list[i].id != 0) f(list[i]);
+  }
+  void remove(uint64_t id) {
+    const auto from = [&](auto& list) {
+      for (auto& e : list)
+        if (e.id == id) e.id = 0;
+      if (__atomic_load_n(&running, __ATOMIC_RELAXED) == 0)
+        std::erase_if(list, [](const auto& e) { return e.id == 0; });
+    };
+    from(tensor);
+    from(pre);
+    from(post);
+  }
 };
 
 }  // namespace tenon::autograd

@@ -137,6 +137,7 @@ void keep_arguments(OpNode& node, const LayerCall& c, uint32_t saved, uint32_t g
       to = from;
     }
   }
+  node.settle_order();
 }
 
 // A functional call may hand an argument back (nothing to do): its history must not be replaced.
@@ -193,7 +194,12 @@ void record(const LayerCall& c) {
   const bool writes = c.form != Form::functional;
   bool destination_takes_part = false;
   for (const Tensor& t : c.destinations) destination_takes_part = destination_takes_part || takes_part(t);
-  if (in.needing == 0 && !destination_takes_part) return run(c);
+  if (in.needing == 0 && !destination_takes_part) {
+    // Nothing to record; but a write the base's history would not know of is refused.
+    if (c.form == Form::inplace && c.destinations[0].impl()->view_mode() == ViewMode::no_grad)
+      check_inplace(c.op.name(), c.destinations[0], false);
+    return run(c);
+  }
   TENON_CHECK(c.form != Form::out, AutogradError, c.op.name(),
               ": out= is not differentiable, and an argument requires grad; use the functional form or a NoGradGuard");
   if (writes && !is_differentiable(c.destinations[0].dtype())) return run(c);

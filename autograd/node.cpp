@@ -43,6 +43,14 @@ void Node::set_edges(std::span<Edge> edges) {
   for (std::size_t i = 0; i < edges.size(); ++i) edges_[i] = static_cast<Edge&&>(edges[i]);
 }
 
+void Node::settle_order() {
+  for (const Edge& e : edges()) {
+    if (!e || e.node->sequence_ < sequence_ || e.node->sequence_ == UINT64_MAX) continue;  // leaves come first of all
+    sequence_ = next_sequence();
+    return;
+  }
+}
+
 bool Node::should_compute(std::size_t i) const { return edges_[i] && wanted(*edges_[i].node); }
 
 NodeHooks& Node::make_hooks() {
@@ -86,10 +94,7 @@ HookHandle& HookHandle::operator=(HookHandle o) noexcept {
 }
 void HookHandle::remove() {
   if (!node_) return;
-  NodeHooks& h = *node_->hooks_;
-  std::erase_if(h.tensor, [&](const auto& e) { return e.id == id_; });
-  std::erase_if(h.pre, [&](const auto& e) { return e.id == id_; });
-  std::erase_if(h.post, [&](const auto& e) { return e.id == id_; });
+  node_->hooks_->remove(id_);
   node_ = nullptr;
 }
 

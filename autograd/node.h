@@ -70,6 +70,9 @@ class TENON_API Node : public Counted {
   /// Moves from `edges`.
   void set_edges(std::span<Edge> edges);
   void replace_edge(std::size_t i, Edge e) { edges_[i] = static_cast<Edge&&>(e); }
+  /// Call when edges were added to a node that is not linked yet: a view's node may have been made just then, and the
+  /// order wants this one after it.
+  void settle_order();
   /// Whether somebody wants the gradient of edge `i`: false lets apply() skip the work.
   bool should_compute(std::size_t i) const;
   /// The stream forward ran on, current again in backward. The CPU's default for work on the host.

@@ -82,17 +82,24 @@ Tensor from_blob(void* data, IntArrayRef sizes, IntArrayRef strides, Function<vo
   TENON_CHECK(strides.empty() || strides.size() == sizes.size(), ShapeError, "from_blob: strides: expected ",
               sizes.size(), " values, got ", strides);
   int64_t extent = n;
+  int64_t bytes = 0;
   if (n != 0 && !strides.empty()) {
     extent = 1;
+    bool overflow = false;
     for (std::size_t i = 0; i < sizes.size(); ++i) {
       TENON_CHECK(strides[i] >= 0, ShapeError, "from_blob: strides must not be negative, got ", strides);
-      extent += (sizes[i] - 1) * strides[i];
+      int64_t step = 0;
+      overflow = overflow || __builtin_mul_overflow(sizes[i] - 1, strides[i], &step) ||
+                 __builtin_add_overflow(extent, step, &extent);
     }
+    overflow = overflow || __builtin_mul_overflow(extent, int64_t{16}, &bytes);
+    TENON_CHECK(!overflow, ShapeError, "from_blob: too many elements for sizes ", sizes, " with strides ", strides);
   }
   const DType t = options.dtype().value_or(default_dtype());
   Device device = options.device().value_or(Device(kCPU));
   if (!device.has_index()) device = Device(device.type(), 0);
-  TENON_CHECK(data != nullptr || extent == 0, ValueError, "from_blob: data is null for ", n, " elements");
+  TENON_CHECK(data != nullptr || extent == 0, ValueError, "from_blob: data: expected an address for ", n,
+              " elements, got null");
   DataPtr memory{data, nullptr, nullptr};
   if (deleter) memory = {data, new BlobHolder{data, static_cast<Function<void(void*)>&&>(deleter)}, &BlobHolder::free};
   Storage storage = Storage::adopt(StorageImpl::create(memory, extent * item_size(t), device));

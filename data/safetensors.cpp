@@ -168,9 +168,10 @@ class HeaderParser {
     expect(']');
     return out;
   }
-  void skip_value() {
+  void skip_value(int depth = 0) {
     space();
     check(at_ < text_.size(), "a value is missing");
+    check(depth < 64, "values are nested too deeply");
     if (text_[at_] == '"') {
       string();
     } else if (accept('{')) {
@@ -178,12 +179,12 @@ class HeaderParser {
       do {
         string();
         expect(':');
-        skip_value();
+        skip_value(depth + 1);
       } while (accept(','));
       expect('}');
     } else if (accept('[')) {
       if (accept(']')) return;
-      do skip_value();
+      do skip_value(depth + 1);
       while (accept(','));
       expect(']');
     } else {
@@ -204,6 +205,8 @@ void save_safetensors(const std::string& path, const NamedTensors& tensors) {
   int64_t offset = 0;
   for (const auto& [name, t] : tensors) {
     TENON_CHECK(names.insert(name).second, ValueError, "save_safetensors: the name ", name, " is given twice");
+    TENON_CHECK(t.defined() && name != "__metadata__", ValueError, "save_safetensors: ", name,
+                t.defined() ? ": the format keeps this name for itself" : ": expected a tensor, got an undefined one");
     const auto* known = std::find_if(std::begin(kDtypeNames), std::end(kDtypeNames),
                                      [&](const DtypeName& d) { return d.dtype == t.dtype(); });
     TENON_CHECK(known != std::end(kDtypeNames), ValueError, "save_safetensors: ", name, ": the format has no ",
@@ -254,7 +257,13 @@ NamedTensors load_safetensors(const std::string& path) {
   std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.range[0] < b.range[0]; });
   const int64_t data = 8 + static_cast<int64_t>(length);
   NamedTensors out;
+  std::set<std::string> names;
+  int64_t end = 0;
   for (const HeaderParser::Entry& e : entries) {
+    TENON_CHECK(names.insert(e.name).second, IoError, "load_safetensors: ", path, ": ", e.name, " is there twice");
+    TENON_CHECK(e.range[0] >= end, IoError, "load_safetensors: ", path, ": ", e.name, ": bytes ", e.range[0], " to ",
+                e.range[1], " overlap another tensor's, which end at ", end);
+    end = e.range[1];
     const auto* known = std::find_if(std::begin(kDtypeNames), std::end(kDtypeNames),
                                      [&](const DtypeName& d) { return e.dtype == d.name; });
     TENON_CHECK(known != std::end(kDtypeNames), IoError, "load_safetensors: ", path, ": ", e.name, ": unknown dtype ",

@@ -127,8 +127,10 @@ std::vector<Value> call(std::string_view given, std::vector<Value> args, const K
     form = Form::out;
     if (kv.second.is_tensor())
       destinations = {kv.second.tensor()};
-    else if (kv.second.kind() == Value::Kind::tensor_list)
+    else if (kv.second.kind() == Value::Kind::tensor_list && !kv.second.tensors().empty())
       destinations = kv.second.tensors();
+    else if (kv.second.kind() == Value::Kind::tensor_list)
+      TENON_CHECK(false, ValueError, given, ": argument out: expected a tensor for the result, got an empty list");
     else
       TENON_CHECK(false, SchemaError, given, ": argument out: expected Tensor or list of Tensor, got ",
                   kv.second.kind_name());

@@ -35,7 +35,9 @@ Tensor Call::output(int i, IntArrayRef sizes, DType dtype, Device device, std::i
   }
   TENON_CHECK(target.device() == device, DeviceError, name(), ": out: expected a tensor on ", device, ", got one on ",
               target.device());
-  bool direct = target.dtype() == dtype && !overlaps_itself(target);
+  TENON_CHECK(!overlaps_itself(target), AliasError, name(), form == Form::inplace ? "_" : "",
+              ": the output has several elements at one address (an expanded tensor); write to a clone() instead");
+  bool direct = target.dtype() == dtype;
   for (const Tensor* input : inputs)
     direct = direct && (!input || !input->defined() || overlap(target, *input) == Overlap::none);
   return direct ? target : make_tensor(sizes, dtype, device, strides);

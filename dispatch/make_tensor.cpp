@@ -2,6 +2,7 @@
 #include <tenon/dispatch/make_tensor.h>
 #include <tenon/dispatch/thread_state.h>
 #include <tenon/memory/allocator.h>
+#include <tenon/streams/op_context.h>
 
 #include <algorithm>
 
@@ -9,14 +10,28 @@ namespace tenon::dispatch {
 
 Tensor make_tensor(IntArrayRef sizes, DType dtype, Device device, IntArrayRef strides, bool pinned) {
   if (!device.has_index()) device = resolve(device);
-  int64_t extent = 1;
-  if (strides.empty()) {
-    for (const int64_t s : sizes) extent *= s;
-  } else {
-    for (std::size_t d = 0; d < sizes.size(); ++d)
-      extent = sizes[d] == 0 ? 0 : extent ? extent + (sizes[d] - 1) * strides[d] : 0;
+  // Operators multiply and broadcast sizes freely: here is where they must fit.
+  int64_t extent = 1, bytes = 0;
+  bool empty = false, overflow = false;
+  for (std::size_t d = 0; d < sizes.size(); ++d) {
+    empty = empty || sizes[d] == 0;
+    overflow = overflow || sizes[d] < 0;
+    int64_t step = 0;
+    if (strides.empty())
+      overflow = __builtin_mul_overflow(extent, sizes[d], &extent) || overflow;
+    else
+      overflow = __builtin_mul_overflow(sizes[d] - 1, strides[d], &step) ||
+                 __builtin_add_overflow(extent, step, &extent) || overflow;
   }
-  Storage storage = memory::make_storage(device, extent * item_size(dtype), pinned);
+  if (empty) extent = 0;
+  overflow = __builtin_mul_overflow(extent, item_size(dtype), &bytes) || (overflow && !empty);
+  if (overflow) [[unlikely]] {
+    const std::string_view schema = current_operator ? current_operator : "make_tensor";
+    const std::string who(schema.substr(0, schema.find('(')));
+    checked_numel(sizes, who.c_str());  // has the better words for most cases
+    TENON_CHECK(false, ShapeError, who, ": too many elements for sizes ", sizes, " with strides ", strides);
+  }
+  Storage storage = memory::make_storage(device, bytes, pinned);
   TensorImpl* impl =
       TensorImpl::create(static_cast<Storage&&>(storage), dtype, backend_of(device.type()), device, sizes, strides);
   if (thread_state.inference) [[unlikely]]

@@ -29,6 +29,12 @@ template <class T>
 constexpr bool requires_grad(const T&) {
   return false;
 }
+inline bool undefined(const Tensor& t) { return !t.defined(); }
+inline bool undefined(const Operand& o) { return o.is_tensor() && !o.tensor().defined(); }
+template <class T>
+constexpr bool undefined(const T&) {
+  return false;
+}
 
 }  // namespace detail
 
@@ -47,6 +53,8 @@ class Op<R(Args...), K> : public OpBase {
       : OpBase(checked_schema<Args...>(schema), kind, flags, &run, nullptr), call_(implementation) {}
 
   R operator()(Args... args) const {
+    if ((false | ... | detail::undefined(args))) [[unlikely]]
+      check_defined(args...);
     if (layers(args...)) [[unlikely]]
       return layered(Form::functional, {}, args...);
     Call call(*this, Form::functional, {});
@@ -64,7 +72,15 @@ class Op<R(Args...), K> : public OpBase {
   static uint32_t layers(const Args&... args) {
     return thread_state.always | ((false | ... | detail::requires_grad(args)) ? thread_state.differentiable : 0u);
   }
+  [[gnu::noinline]] void check_defined(const Args&... args) const {
+    const bool undefined[] = {detail::undefined(args)..., false};
+    refuse_undefined({undefined, sizeof...(Args)});
+  }
   R into(Form form, std::span<const Tensor> destinations, Args... args) const {
+    if (destinations.empty() || (false | ... | detail::undefined(args))) [[unlikely]] {
+      if (destinations.empty()) refuse_no_destination();
+      check_defined(args...);
+    }
     uint32_t mask = layers(args...);
     for (const Tensor& t : destinations) mask |= detail::requires_grad(t) ? thread_state.differentiable : 0u;
     if (mask) [[unlikely]]

@@ -91,6 +91,9 @@ class TENON_API OpBase {
 
  protected:
   AnyFunction implementation() const { return implementation_; }
+  /// ValueError when an argument that must be a tensor is among the undefined ones.
+  void refuse_undefined(std::span<const bool> undefined) const;
+  [[noreturn]] void refuse_no_destination() const;
 
  private:
   friend class Registry;

@@ -6,6 +6,12 @@
 #include <algorithm>
 #include <mutex>
 
+// Bounds of the library (or program) this file became part of, from the linker.
+extern "C" {
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+extern const char _end[] __attribute__((visibility("hidden")));
+}
+
 namespace tenon::dispatch {
 
 constinit thread_local ThreadState thread_state{0, kAutogradLayer, false};
@@ -65,6 +71,17 @@ void OpBase::missing_kernel(Backend backend, Key key) const {
   __builtin_unreachable();
 }
 
+void OpBase::refuse_undefined(std::span<const bool> undefined) const {
+  for (std::size_t i = 0; i < undefined.size(); ++i) {
+    const Argument& a = schema_.arguments[i];
+    TENON_CHECK(!undefined[i] || (a.type != ArgType::tensor && a.type != ArgType::operand), ValueError, name(),
+                ": argument ", a.name, ": expected a tensor, got an undefined one");
+  }
+}
+void OpBase::refuse_no_destination() const {
+  throw ValueError(tenon::detail::concat(name(), ": out: expected a tensor for the result, got an empty list"));
+}
+
 std::vector<const OpBase*> Registry::all() {
   State& s = state();
   const std::lock_guard lock(s.mutex);
@@ -120,7 +137,8 @@ void Registry::link(const OpBase& op) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
   const OpBase** last = &s.first;
-  while (*last) last = &(*last)->next_;
+  for (; *last; last = &(*last)->next_)
+    if (*last == &op) return;  // a plugin loaded twice under two names may share one handle
   *last = &op;
 }
 
@@ -172,14 +190,26 @@ void Registry::clear_gradient(const OpBase& op, const Gradient* gradient) {
   if (op.gradient_ == gradient) __atomic_store_n(&op.gradient_, nullptr, __ATOMIC_RELEASE);
 }
 
+namespace {
+// What this library registered goes when the registry goes. Taking it out at exit, one registrar after the other, would
+// only fail the calls of threads that still compute while the main thread leaves.
+bool is_own(const void* registrar) {
+  const auto at = reinterpret_cast<uintptr_t>(registrar);
+  return at >= reinterpret_cast<uintptr_t>(__ehdr_start) && at < reinterpret_cast<uintptr_t>(_end);
+}
+}  // namespace
+
 OpRegistrar::OpRegistrar(const OpBase& op) : op_(op) { Registry::link(op); }
-OpRegistrar::~OpRegistrar() { Registry::unlink(op_); }
+OpRegistrar::~OpRegistrar() {
+  if (!is_own(this)) Registry::unlink(op_);
+}
 
 KernelRegistrar::KernelRegistrar(const OpBase& op, Backend backend, const KeyedEntry* entries, int count)
     : op_(op), backend_(backend), entries_(entries), count_(count) {
   for (int i = 0; i < count; ++i) Registry::set_cell(op, backend, entries[i].key, &entries[i].entry);
 }
 KernelRegistrar::~KernelRegistrar() {
+  if (is_own(this)) return;
   for (int i = 0; i < count_; ++i) Registry::clear_cell(op_, backend_, entries_[i].key, &entries_[i].entry);
 }
 
@@ -187,7 +217,9 @@ Gradients::~Gradients() = default;
 GradientRegistrar::GradientRegistrar(const OpBase& op, const Gradient& gradient) : op_(op), gradient_(gradient) {
   Registry::set_gradient(op, &gradient);
 }
-GradientRegistrar::~GradientRegistrar() { Registry::clear_gradient(op_, &gradient_); }
+GradientRegistrar::~GradientRegistrar() {
+  if (!is_own(this)) Registry::clear_gradient(op_, &gradient_);
+}
 
 std::string coverage_table() {
   Message m;

@@ -85,7 +85,7 @@ const char* Value::kind_name() const {
     case Kind::none:
       return "None";
     case Kind::tensor:
-      return "Tensor";
+      return tensor_.defined() ? "Tensor" : "undefined Tensor";
     case Kind::tensor_list:
       return "list of Tensor";
     case Kind::number:

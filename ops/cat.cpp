@@ -66,6 +66,8 @@ Tensor cat(Call& call, TensorList tensors, int64_t dim) {
 
 Tensor stack(Call&, TensorList tensors, int64_t dim) {
   TENON_CHECK(!tensors.empty(), ValueError, "stack: tensors: expected at least one tensor, got an empty list");
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    TENON_CHECK(tensors[i].defined(), ValueError, "stack: tensors: element ", i, " is an undefined tensor");
   const int64_t at = wrap_dim(dim, tensors[0].dim() + 1, "stack");
   std::vector<Tensor> rows;
   rows.reserve(tensors.size());

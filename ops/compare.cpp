@@ -2,6 +2,23 @@
 #define TENON_DEFINE_OPERATORS
 #include <tenon/ops/compare.h>
 
+namespace tenon {
+namespace detail {
+bool holds(DType t, const Scalar& number);
+}
+// Whether integer dtype `t` can take a number, rounded toward zero; as in PyTorch, negative ones may wrap to uint8.
+bool detail::holds(DType t, const Scalar& number) {
+  if (!is_integral(t) || number.is_bool()) return true;
+  const int64_t width = 8 * item_size(t);
+  const int64_t high = width == 64 ? INT64_MAX : (int64_t{1} << (t == kUInt8 ? width : width - 1)) - 1;
+  const int64_t low = t == kUInt8 ? -high : -high - 1;
+  if (number.is_integral()) return number.integer() >= low && number.integer() <= high;
+  const double v = number.real();
+  if (width == 64) return v >= -0x1p63 && v < 0x1p63;
+  return v > static_cast<double>(low) - 1 && v < static_cast<double>(high) + 1;
+}
+}  // namespace tenon
+
 namespace tenon::impl {
 namespace {
 using dispatch::Pointwise;

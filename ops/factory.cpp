@@ -13,6 +13,7 @@ namespace tenon {
 
 namespace detail {
 DimVector format_strides(const Tensor& like, MemoryFormat format, const char* who);  // ops/copy.cpp
+bool holds(DType t, const Scalar& number);                                           // ops/compare.cpp
 
 Tensor with_options(Tensor t, const TensorOptions& options) {
   if (options.requires_grad()) t.requires_grad_();
@@ -53,6 +54,8 @@ Tensor fill(Call& call, const Tensor& self, const Operand& value) {
   const Scalar number = unknown ? Scalar(0) : value.is_tensor() ? value.tensor().item() : value.number();
   TENON_CHECK(!number.is_complex() || is_complex(self.dtype()) || number.imag() == 0, DtypeError,
               "fill_: value: ", number, " does not fit the ", self.dtype(), " of self");
+  TENON_CHECK(value.is_tensor() || detail::holds(self.dtype(), number), ValueError, "fill_: value: expected a number ",
+              self.dtype(), " can hold, got ", number);
   const Tensor out = call.output(0, self.sizes(), self.dtype(), self.device());
   const PlanOperand operands[] = {{&out, nullptr, out.dtype()}, {nullptr, &number, out.dtype()}};
   LoopPlan plan;

@@ -174,8 +174,11 @@ Tensor merged_view(const Tensor& self, const Plan& plan) {
 // Applies everything but tensors; `tensors` gets one entry for each dimension of the result up to the last tensor.
 Tensor apply_views(const Tensor& self, std::span<const TensorIndex> indices, std::vector<Tensor>& tensors) {
   using Kind = TensorIndex::Kind;
+  TENON_CHECK(self.defined(), ValueError, "index: self: expected a tensor, got an undefined one");
   int64_t consumed = 0;
   for (const TensorIndex& i : indices) {
+    TENON_CHECK(i.kind != Kind::tensor || i.tensor.defined(), ValueError,
+                "index: indices: expected a tensor, got an undefined one");
     if (i.kind == Kind::integer || i.kind == Kind::slice) ++consumed;
     if (i.kind == Kind::tensor)
       consumed += i.tensor.dtype() == kBool || i.tensor.dtype() == kUInt8 ? i.tensor.dim() : 1;

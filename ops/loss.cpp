@@ -12,6 +12,7 @@
 #include <tenon/ops/unary.h>
 #include <tenon/ops/where.h>
 
+#include <algorithm>
 #include <limits>
 
 namespace tenon::impl {
@@ -149,7 +150,8 @@ Tensor cross_entropy(Call&, const Tensor& self, const Tensor& target, const Tens
     if (how == kReductionNone) return op::neg(products.sum(IntArrayRef(class_dim)));
     const Tensor total = op::neg(products.sum());
     // One loss for every position that is not a class.
-    return how == kReductionSum ? total : op::div(total, static_cast<double>(self.numel() / classes), {});
+    const int64_t positions = self.numel() / std::max<int64_t>(classes, 1);
+    return how == kReductionSum ? total : op::div(total, static_cast<double>(positions), {});
   }
   const Tensor logs = op::log_softmax(self, class_dim, {});
   const auto [loss, total_weight] = op::nll_loss_forward(logs, target, weight, how, ignore_index);

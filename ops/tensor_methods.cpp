@@ -22,7 +22,7 @@ Scalar Tensor::item() const { return op::item(*this); }
 void Tensor::record_stream(const Stream& stream) const { memory::record_stream(storage(), stream); }
 
 Tensor Tensor::to(DType t, bool non_blocking, bool copy) const {
-  if (t == dtype() && !copy) return *this;
+  if (defined() && t == dtype() && !copy) return *this;
   return op::to(*this, t, {}, non_blocking, copy, {});
 }
 Tensor Tensor::to(Device d, bool non_blocking, bool copy) const { return op::to(*this, {}, d, non_blocking, copy, {}); }
@@ -33,10 +33,11 @@ Tensor Tensor::to(const TensorOptions& o, bool non_blocking, bool copy) const {
   return op::to(*this, o.dtype(), o.device(), non_blocking, copy, o.memory_format());
 }
 Tensor Tensor::contiguous(MemoryFormat format) const {
-  return is_contiguous(format) ? *this : op::contiguous(*this, format);
+  return defined() && is_contiguous(format) ? *this : op::contiguous(*this, format);
 }
 Tensor Tensor::clone(MemoryFormat format) const { return op::clone(*this, format); }
 Tensor Tensor::pin_memory() const {
+  TENON_CHECK(defined(), ValueError, "pin_memory: self: expected a tensor, got an undefined one");
   TENON_CHECK(is_cpu(), DeviceError, "pin_memory: self: expected a CPU tensor, got one on ", device());
   if (is_pinned()) return *this;
   Tensor out = op::empty(sizes(), dtype(), Device(kCPU), true);

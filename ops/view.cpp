@@ -18,6 +18,8 @@ Tensor with_dims(const Tensor& self, const DimVector& sizes, const DimVector& st
 
 // Replaces -1; ShapeError unless the element counts agree.
 DimVector infer_size(const Tensor& self, IntArrayRef wanted, std::string_view who) {
+  TENON_CHECK(wanted.size() <= kMaxDims, ShapeError, who, ": size: a tensor has at most ", kMaxDims,
+              " dimensions, got ", wanted.size());
   DimVector sizes(wanted);
   int64_t known = 1;
   int unknown = -1;
@@ -142,7 +144,8 @@ Tensor t(Call&, const Tensor& self) {
 
 Tensor expand(Call&, const Tensor& self, IntArrayRef size, bool) {
   const auto rank = at(self.dim());
-  TENON_CHECK(size.size() >= rank, ShapeError, "expand: size: expected at least ", self.dim(), " entries, got ", size);
+  TENON_CHECK(size.size() >= rank && size.size() <= kMaxDims, ShapeError, "expand: size: expected ", self.dim(), " to ",
+              kMaxDims, " entries, got ", size);
   DimVector sizes(size.size()), strides(size.size());
   for (std::size_t i = 0; i < size.size(); ++i) {
     const bool fresh = i < size.size() - rank;
@@ -185,6 +188,8 @@ Tensor squeeze(Call& call, const Tensor& self) {
 
 Tensor unsqueeze(Call&, const Tensor& self, int64_t dim) {
   const int64_t d = wrap_dim(dim, self.dim() + 1, "unsqueeze");
+  TENON_CHECK(self.dim() < kMaxDims, ShapeError, "unsqueeze: self: a tensor has at most ", kMaxDims,
+              " dimensions, and this one has them");
   DimVector sizes(self.sizes()), strides(self.strides());
   const int64_t step = d < self.dim() ? sizes[at(d)] * strides[at(d)] : 1;
   sizes.insert(at(d), 1);
@@ -216,8 +221,10 @@ Tensor slice(Call&, const Tensor& self, int64_t dim, std::optional<int64_t> star
   const int64_t to = std::max(end ? clamp(*end) : size, from);
   DimVector sizes(self.sizes()), strides(self.strides());
   const int64_t offset = self.storage_offset() + from * strides[at(d)];
-  sizes[at(d)] = (to - from + step - 1) / step;
-  strides[at(d)] *= step;
+  const int64_t count = to - from, n = count / step + (count % step != 0);
+  sizes[at(d)] = n;
+  int64_t stride = 0;
+  if (!__builtin_mul_overflow(strides[at(d)], step, &stride)) strides[at(d)] = stride;  // else it is never taken
   return make_view(self, sizes, strides, offset);
 }
 
@@ -267,7 +274,8 @@ TensorVector split_with_sizes(Call&, const Tensor& self, IntArrayRef split_sizes
   int64_t total = 0;
   for (const int64_t s : split_sizes) {
     TENON_CHECK(s >= 0, ValueError, "split_with_sizes: split_sizes: entries must not be negative, got ", split_sizes);
-    total += s;
+    TENON_CHECK(!__builtin_add_overflow(total, s, &total), ShapeError, "split_with_sizes: split_sizes: ", split_sizes,
+                " add up to too many elements, expected ", self.sizes()[at(d)]);
   }
   TENON_CHECK(total == self.sizes()[at(d)], ShapeError, "split_with_sizes: split_sizes: ", split_sizes, " add up to ",
               total, ", expected ", self.sizes()[at(d)]);
@@ -282,8 +290,11 @@ TensorVector chunk(Call&, const Tensor& self, int64_t chunks, int64_t dim) {
   TENON_CHECK(self.dim() > 0, ShapeError, "chunk: self: expected at least one dimension");
   const int64_t d = wrap_dim(dim, self.dim(), "chunk");
   const int64_t size = self.sizes()[at(d)];
-  if (size == 0) return op::split_with_sizes(self, std::vector<int64_t>(at(chunks), 0), d);
-  return op::split(self, (size + chunks - 1) / chunks, d);
+  if (size == 0) {
+    TENON_CHECK(chunks <= INT32_MAX, ValueError, "chunk: chunks: expected a sensible number of tensors, got ", chunks);
+    return op::split_with_sizes(self, std::vector<int64_t>(at(chunks), 0), d);
+  }
+  return op::split(self, size / chunks + (size % chunks != 0), d);
 }
 
 TensorVector unbind(Call&, const Tensor& self, int64_t dim) {
@@ -307,14 +318,18 @@ Tensor as_strided(Call&, const Tensor& self, IntArrayRef size, IntArrayRef strid
   const int64_t offset = storage_offset.value_or(self.storage_offset());
   TENON_CHECK(offset >= 0, ValueError, "as_strided: storage_offset: must not be negative, got ", offset);
   const int64_t n = checked_numel(size, "as_strided");
-  int64_t last = offset;
+  int64_t last = offset, step = 0;
+  bool fits = true;
   for (std::size_t i = 0; i < size.size(); ++i) {
     TENON_CHECK(stride[i] >= 0, ShapeError, "as_strided: stride: entries must not be negative, got ", stride);
-    if (n != 0) last += (size[i] - 1) * stride[i];
+    if (n != 0)
+      fits =
+          fits && !__builtin_mul_overflow(size[i] - 1, stride[i], &step) && !__builtin_add_overflow(last, step, &last);
   }
-  TENON_CHECK(n == 0 || self.is_meta() || (last + 1) * self.itemsize() <= self.storage()->bytes(), ShapeError,
-              "as_strided: sizes ", size, " with strides ", stride, " and offset ", offset, " reach element ", last,
-              ", the storage holds ", self.storage() ? self.storage()->bytes() / self.itemsize() : 0);
+  const int64_t held = self.storage() ? self.storage()->bytes() / self.itemsize() : 0;
+  TENON_CHECK(n == 0 || (fits && (self.is_meta() || last < held)), ShapeError, "as_strided: sizes ", size,
+              " with strides ", stride, " and offset ", offset, " reach beyond the storage, which holds ", held,
+              " elements");
   return make_view(self, size, stride, offset);
 }
 

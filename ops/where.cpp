@@ -2,10 +2,25 @@
 #define TENON_DEFINE_OPERATORS
 #include <tenon/ops/where.h>
 
+namespace tenon::detail {
+bool holds(DType t, const Scalar& number);  // ops/compare.cpp
+}
+
 namespace tenon::impl {
 namespace {
 using dispatch::Pointwise;
 using PlanKernel = void(const LoopPlan&);
+
+// An integer bound beyond what self's dtype holds is its last number on that side; wrapped it would mean another one.
+Operand fitted(const char* name, const Tensor& self, const Operand& bound, bool upper) {
+  const DType t = self.dtype();
+  if (bound.is_tensor() || !is_integral(t) || t == kInt64 || !bound.number().is_integral()) return bound;
+  const int64_t v = bound.number().integer(), width = 8 * item_size(t);
+  const int64_t high = (int64_t{1} << (t == kUInt8 ? width : width - 1)) - 1, low = t == kUInt8 ? 0 : -high - 1;
+  if (v >= low && v <= high) return bound;
+  TENON_CHECK(upper == (v > high), ValueError, "clamp: ", name, ": expected a number ", t, " can hold, got ", v);
+  return Scalar(upper ? high : low);
+}
 
 template <class... Operands>
 Tensor bounded(Call& call, const dispatch::OpBase& cell, const Operands&... operands) {
@@ -39,6 +54,7 @@ Tensor masked_fill(Call&, const Tensor& self, const Tensor& mask, const Operand&
   const Scalar& n = value.number();
   TENON_CHECK(is_complex(t) || !n.is_complex(), DtypeError, "masked_fill: value: ", n, " does not fit the ", t,
               " of self");
+  TENON_CHECK(detail::holds(t, n), ValueError, "masked_fill: value: expected a number ", t, " can hold, got ", n);
   TENON_CHECK(!is_integral(t, true) || !n.is_floating_point() || n.real() == static_cast<double>(n.integer()),
               DtypeError, "masked_fill: value: ", n, " does not fit the ", t, " of self");
   // The number takes self's kind, so that promotion leaves self's dtype as it is.
@@ -48,14 +64,18 @@ Tensor masked_fill(Call&, const Tensor& self, const Tensor& mask, const Operand&
   return op::where(mask, fitted, self);
 }
 
-Tensor clamp_min(Call& call, const Tensor& self, const Operand& min) { return bounded(call, op::clamp_min, self, min); }
-Tensor clamp_max(Call& call, const Tensor& self, const Operand& max) { return bounded(call, op::clamp_max, self, max); }
+Tensor clamp_min(Call& call, const Tensor& self, const Operand& min) {
+  return bounded(call, op::clamp_min, self, fitted("min", self, min, false));
+}
+Tensor clamp_max(Call& call, const Tensor& self, const Operand& max) {
+  return bounded(call, op::clamp_max, self, fitted("max", self, max, true));
+}
 
 Tensor clamp(Call& call, const Tensor& self, const std::optional<Scalar>& min, const std::optional<Scalar>& max) {
   TENON_CHECK(min || max, ValueError, "clamp: expected at least one of min and max");
-  if (!max) return bounded(call, op::clamp_min, self, Operand(*min));
-  if (!min) return bounded(call, op::clamp_max, self, Operand(*max));
-  return bounded(call, op::clamp, self, Operand(*min), Operand(*max));
+  if (!max) return bounded(call, op::clamp_min, self, fitted("min", self, *min, false));
+  if (!min) return bounded(call, op::clamp_max, self, fitted("max", self, *max, true));
+  return bounded(call, op::clamp, self, fitted("min", self, *min, false), fitted("max", self, *max, true));
 }
 
 Tensor clamp_tensor(Call& call, const Tensor& self, const Tensor& min, const Tensor& max) {

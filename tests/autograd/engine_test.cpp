@@ -188,3 +188,49 @@ TEST_CASE("nothing keeps a graph alive but its tensors") {
     CHECK(storage->use_count() == 1);
   }
 }
+
+TEST_CASE("engine: grad() through a view whose history was made late") {
+  // The view's node is made when the product asks for it, after the product's own.
+  Tensor x = ones({2, 3});
+  x.requires_grad_();
+  Tensor b = x * 1;
+  const Tensor v = b[0];
+  b.mul_(2);
+  const Tensor inputs[] = {x}, outputs[] = {(v * 3).sum()};
+  CHECK(autograd::grad(outputs, inputs)[0].to_vector<float>() == std::vector<float>{6, 6, 6, 0, 0, 0});
+}
+
+TEST_CASE("hooks: may remove themselves and add others while they run") {
+  Tensor x = ones({3});
+  x.requires_grad_();
+  const Tensor y = x * 2;
+  const std::string ballast(100, 'a');
+  int calls = 0;
+  autograd::HookHandle own;
+  own = autograd::register_hook(y, [&, ballast](const Tensor& g) {
+    own.remove();
+    for (int i = 0; i < 100; ++i) autograd::register_hook(y, [](const Tensor&) { return Tensor(); });
+    calls += ballast == std::string(100, 'a') ? 1 : 100;
+    return g * 2;
+  });
+  y.sum().backward({}, true);
+  CHECK(calls == 1);
+  CHECK(x.grad().to_vector<float>() == std::vector<float>{4, 4, 4});
+  y.sum().backward();
+  CHECK(calls == 1);
+  CHECK(x.grad().to_vector<float>() == std::vector<float>{6, 6, 6});
+  CHECK_THROWS_AS(autograd::register_hook(x, nullptr), ValueError);
+}
+
+TEST_CASE("in place: a view made in no-grad mode is refused even when nothing would be recorded") {
+  Tensor x = ones({3});
+  x.requires_grad_();
+  const Tensor b = x * 1;
+  Tensor v;
+  {
+    const NoGradGuard guard;
+    v = b[0];
+    v.add_(1);  // fine here
+  }
+  CHECK_THROWS_AS(v.mul_(2), AutogradError);
+}
