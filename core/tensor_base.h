@@ -70,11 +70,14 @@ class TENON_API TensorBase {
   }
   /// Strided view of host data with N dimensions for element loops; ShapeError, DtypeError or DeviceError.
   template <class T, int N>
-  TensorAccessor<T, N> accessor() const {
+  TensorAccessor<T, N> accessor() const& {
     TENON_CHECK(dim() == N, ShapeError, "accessor: expected ", N, " dimensions, got ", dim());
     TENON_CHECK(is_cpu(), DeviceError, "accessor: expected a CPU tensor, got one on ", device());
     return TensorAccessor<T, N>(data_ptr<T>(), sizes().data(), strides().data());
   }
+  /// An accessor reads sizes and strides where the tensor keeps them: give the tensor a name first.
+  template <class T, int N>
+  TensorAccessor<T, N> accessor() const&& = delete;
   /// The contiguous host elements; ShapeError when not contiguous.
   template <class T>
   std::span<T> span() const {

@@ -58,7 +58,8 @@ TEST_CASE("from_vector takes the vector's memory, from_span copies") {
 
 TEST_CASE("accessor, span and data_ptr check dtype, rank and layout") {
   const Tensor t = from_vector(std::vector<float>{0, 1, 2, 3, 4, 5}, {2, 3});
-  const auto a = t.transpose(0, 1).accessor<float, 2>();
+  const Tensor turned = t.transpose(0, 1);
+  const auto a = turned.accessor<float, 2>();
   CHECK(a.size(0) == 3);
   CHECK(a.stride(0) == 1);
   CHECK(a[2][1] == 5);
