@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions over dimensions. `dim` absent or empty means all of them; keepdim keeps them with size 1. Sums of
 // integers and bool are int64; 16-bit floats accumulate in float32. No identity (amax, max, argmax) over no elements is
-// an IndexError.
+// an IndexError. The functions take dimensions as IntArrayRef, not as an optional of it: `sum(x, 1)` would leave the
+// optional with the address of a number that is gone.
 #pragma once
 
 #include <tenon/dispatch/reduction.h>
@@ -15,13 +16,13 @@ using OptionalDims = std::optional<IntArrayRef>;
 /// Sum. dtype: self is converted to it first.
 TENON_OP(sum, "sum(Tensor self, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor", kernel,
          kNoInplace, Tensor(const Tensor&, OptionalDims, bool, std::optional<DType>), void(const ReducePlan&))
-inline Tensor sum(const Tensor& self, OptionalDims dim = {}, bool keepdim = false, std::optional<DType> dtype = {}) {
+inline Tensor sum(const Tensor& self, IntArrayRef dim = {}, bool keepdim = false, std::optional<DType> dtype = {}) {
   return op::sum(self, dim, keepdim, dtype);
 }
 /// Mean; floating or complex self, or dtype given. NaN over no elements.
 TENON_OP(mean, "mean(Tensor self, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor", kernel,
          kNoInplace, Tensor(const Tensor&, OptionalDims, bool, std::optional<DType>), void(const ReducePlan&))
-inline Tensor mean(const Tensor& self, OptionalDims dim = {}, bool keepdim = false, std::optional<DType> dtype = {}) {
+inline Tensor mean(const Tensor& self, IntArrayRef dim = {}, bool keepdim = false, std::optional<DType> dtype = {}) {
   return op::mean(self, dim, keepdim, dtype);
 }
 /// Variance with N - correction in the denominator, by Welford's or a two-pass method. Complex gives the real dtype.
@@ -32,7 +33,7 @@ TENON_OP(var_unbiased, "var.unbiased(Tensor self, bool unbiased) -> Tensor", com
          Tensor(const Tensor&, bool), void())
 TENON_OP(var_dim, "var.dim(Tensor self, int[]? dim, bool unbiased=True, bool keepdim=False) -> Tensor", composite,
          kNoInplace, Tensor(const Tensor&, OptionalDims, bool, bool), void())
-inline Tensor var(const Tensor& self, OptionalDims dim = {}, const std::optional<Scalar>& correction = {},
+inline Tensor var(const Tensor& self, IntArrayRef dim = {}, const std::optional<Scalar>& correction = {},
                   bool keepdim = false) {
   return op::var(self, dim, correction, keepdim);
 }
@@ -59,6 +60,7 @@ TENON_OP(std_dim, "std.dim(Tensor self, int[]? dim, bool unbiased=True, bool kee
   }                                                                                                                   \
   TENON_OP(max_other, #max ".other(Tensor self, Tensor other) -> Tensor", composite, kNoInplace,                      \
            Tensor(const Tensor&, const Tensor&), void())                                                              \
+  inline Tensor max(const Tensor& self, const Tensor& other) { return op::max_other(self, other); }                   \
   TENON_OP(argmax, #argmax "(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", kernel,                      \
            kNoInplace | kNonDifferentiable, Tensor(const Tensor&, std::optional<int64_t>, bool),                      \
            void(const ReducePlan&))                                                                                   \
@@ -74,12 +76,12 @@ TENON_EXTREME_OPS(amin, min, min_dim, min_other, argmin, minimum)
 /// Whether all (any) elements are nonzero: bool, or uint8 for uint8 tensors. NaN counts as nonzero.
 TENON_OP(all, "all(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor", kernel,
          kNoInplace | kNonDifferentiable, Tensor(const Tensor&, OptionalDims, bool), void(const ReducePlan&))
-inline Tensor all(const Tensor& self, OptionalDims dim = {}, bool keepdim = false) {
+inline Tensor all(const Tensor& self, IntArrayRef dim = {}, bool keepdim = false) {
   return op::all(self, dim, keepdim);
 }
 TENON_OP(any, "any(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor", kernel,
          kNoInplace | kNonDifferentiable, Tensor(const Tensor&, OptionalDims, bool), void(const ReducePlan&))
-inline Tensor any(const Tensor& self, OptionalDims dim = {}, bool keepdim = false) {
+inline Tensor any(const Tensor& self, IntArrayRef dim = {}, bool keepdim = false) {
   return op::any(self, dim, keepdim);
 }
 

@@ -94,7 +94,7 @@ TENON_REGISTER_GRADIENT(op::var, inputs(0),
                             const IntArrayRef dims = dims_of(dim);
                             const double freedom = static_cast<double>(reduced_count(dims, self.sizes())) -
                                                    (correction ? correction->real() : 1.0);
-                            const Tensor centred = sub(self, mean(self, dim, true));
+                            const Tensor centred = sub(self, mean(self, dims, true));
                             return mul(mul(keep_dims(g.grad(), dims, keepdim, self.sizes()), 2.0 / freedom), centred);
                           });
                         });
