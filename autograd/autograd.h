@@ -17,12 +17,23 @@ namespace tenon::autograd {
 /// them again. AutogradError: no gradient required, a missing gradient, a freed graph, a saved tensor written since.
 TENON_API void backward(TensorList tensors, TensorList grads = {}, std::optional<bool> retain_graph = {},
                         bool create_graph = false);
+inline void backward(std::initializer_list<Tensor> tensors, TensorList grads = {},
+                     std::optional<bool> retain_graph = {}, bool create_graph = false) {
+  backward(TensorList(tensors.begin(), tensors.size()), grads, retain_graph, create_graph);
+}
 
 /// The gradients of sum(outputs × grad_outputs) with respect to `inputs`, without touching any leaf's grad().
 /// AutogradError when an input is not part of the graph, unless `allow_unused`: then its gradient is undefined.
 TENON_API std::vector<Tensor> grad(TensorList outputs, TensorList inputs, TensorList grad_outputs = {},
                                    std::optional<bool> retain_graph = {}, bool create_graph = false,
                                    bool allow_unused = false);
+/// The same for lists in braces: `grad({loss}, {w, b})`.
+inline std::vector<Tensor> grad(std::initializer_list<Tensor> outputs, std::initializer_list<Tensor> inputs,
+                                TensorList grad_outputs = {}, std::optional<bool> retain_graph = {},
+                                bool create_graph = false, bool allow_unused = false) {
+  return grad(TensorList(outputs.begin(), outputs.size()), TensorList(inputs.begin(), inputs.size()), grad_outputs,
+              retain_graph, create_graph, allow_unused);
+}
 
 /// Calls `hook` with the gradient of `t` whenever it is computed; what it returns, if defined, takes its place.
 /// AutogradError when `t` does not require grad.

@@ -32,7 +32,7 @@ using PreHook = tenon::Function<void(std::span<Tensor> grads)>;
 /// Sees the gradients a node received, and may change those it gives on.
 using PostHook = tenon::Function<void(std::span<Tensor> results, std::span<const Tensor> grads)>;
 
-/// Removes a hook again; keeps the node alive meanwhile.
+/// Removes a hook when asked; a handle that is dropped leaves the hook where it is. Keeps the node alive meanwhile.
 class TENON_API HookHandle {
  public:
   HookHandle() = default;

@@ -3,7 +3,10 @@
 #pragma once
 
 #include <tenon/autograd/autograd.h>
+#include <tenon/autograd/function.h>
 #include <tenon/core/index.h>
+#include <tenon/core/print.h>
+#include <tenon/data/safetensors.h>
 #include <tenon/memory/allocator.h>
 #include <tenon/nn/nn.h>
 #include <tenon/ops/binary.h>
@@ -24,6 +27,7 @@
 #include <tenon/ops/where.h>
 #include <tenon/optim/optim.h>
 #include <tenon/streams/availability.h>
+#include <tenon/streams/devices.h>
 #include <tenon/streams/event.h>
 #include <tenon/streams/guard.h>
 #include <tenon/version.h>

@@ -65,6 +65,7 @@ void run_layers(const OpBase& op, Form form, std::span<Value> args, std::span<co
 
 RecordFunctionGuard::RecordFunctionGuard(const RecordHook& hook)
     : hook_(hook), previous_(recorder_), mask_(thread_state.always) {
+  TENON_CHECK(hook.start && hook.end, ValueError, "RecordFunctionGuard: hook: expected both start and end, got a null");
   recorder_ = this;
   thread_state.always |= kProfilerLayer;
 }

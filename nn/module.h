@@ -8,7 +8,8 @@
 //     Tensor forward(const Tensor& x) override { return output(relu(hidden(x))); }
 //   };
 //
-// Copying a module copies handles: both copies share parameters; clone() makes independent ones.
+// Copying a module copies handles: both copies share parameters. An independent one is a new module that loads the
+// state() of the first.
 // Thread safety: forward in several threads is fine while nobody changes the module.
 #pragma once
 
@@ -76,6 +77,13 @@ class TENON_API Module {
   /// Copies values into parameters and buffers of the same name; ValueError naming what is missing, unexpected or of
   /// another shape before anything is changed.
   void load_state(const std::vector<NamedTensor>& state);
+  /// The same from pairs of a name and a tensor: `model.load_state(data::load_safetensors(path))`.
+  template <class Pair, class = decltype(NamedTensor{std::declval<Pair>().first, std::declval<Pair>().second})>
+  void load_state(const std::vector<Pair>& pairs) {
+    std::vector<NamedTensor> given;
+    for (const Pair& p : pairs) given.push_back({p.first, p.second});
+    load_state(given);
+  }
 
   /// Moves parameters and buffers in place: handles to them, an optimizer's too, see the new data. Gradients are dropped.
   Module& to(Device device);
@@ -93,6 +101,13 @@ class TENON_API Module {
  private:
   bool training_ = true;
 };
+
+/// std::cout << model: str().
+template <class Stream, class = decltype(std::declval<Stream&>().flush())>
+Stream& operator<<(Stream& stream, Module& module) {
+  stream << module.str();
+  return stream;
+}
 
 /// A leaf that requires grad, made from `value`.
 TENON_API Tensor parameter(Tensor value);

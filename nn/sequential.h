@@ -31,7 +31,11 @@ class TENON_API Sequential : public Module {
     return *this;
   }
   std::size_t size() const { return items_.size(); }
-  Module& operator[](std::size_t i) { return *items_.at(i).module; }
+  /// IndexError when there is no module `i`.
+  Module& operator[](std::size_t i) {
+    TENON_CHECK(i < items_.size(), IndexError, "Sequential: expected a position below ", items_.size(), ", got ", i);
+    return *items_[i].module;
+  }
 
   void members(Members& m) override;
   Tensor forward(const Tensor& input) override;

@@ -15,6 +15,13 @@ using OptionalDevice = std::optional<Device>;
 namespace detail {
 /// Applies the options an operator does not know: requires_grad.
 TENON_API Tensor with_options(Tensor t, const TensorOptions& options);
+/// Values in the dtype of their kind unless `options` name another.
+template <class T>
+Tensor from_values(std::span<const T> values, IntArrayRef sizes, const TensorOptions& options) {
+  constexpr DType own = dtype_of<T>();
+  const DType kind = own == kFloat32 || own == kFloat64 ? default_dtype() : is_integral(own) ? kInt64 : own;
+  return from_span(values, sizes, options.dtype(options.dtype().value_or(kind)));
+}
 }  // namespace detail
 
 /// `value` in every element; in place (`x.fill_(v)`) it writes self. value: a number or a 0-dim tensor, converted to
@@ -53,11 +60,38 @@ TENON_OP(full, "full(int[] size, Scalar fill_value, *, dtype? dtype=None, device
 inline Tensor full(IntArrayRef size, const Scalar& value, const TensorOptions& o = {}) {
   return detail::with_options(op::full(size, value, o.dtype(), o.device()), o);
 }
-/// A 0-dim tensor.
+/// A 0-dim tensor of the dtype of the number's kind.
 TENON_OP(scalar_tensor, "scalar_tensor(Scalar s, *, dtype? dtype=None, device? device=None) -> Tensor", composite,
          kNoInplace, Tensor(const Scalar&, OptionalDtype, OptionalDevice), void())
 inline Tensor scalar_tensor(const Scalar& s, const TensorOptions& o = {}) {
   return detail::with_options(op::scalar_tensor(s, o.dtype(), o.device()), o);
+}
+
+/// A tensor of the values in braces, copied: `tensor({1.5, 2})`, `tensor({{1, 2}, {3, 4}})`, `tensor(3.0)` (0-dim). dtype
+/// defaults to the values' kind: bool, int64, the default float, complex. ShapeError when rows differ in length.
+inline Tensor tensor(const Scalar& value, const TensorOptions& o = {}) { return scalar_tensor(value, o); }
+template <class T, class = decltype(dtype_of<T>())>
+Tensor tensor(std::initializer_list<T> values, const TensorOptions& o = {}) {
+  return detail::from_values(std::span<const T>(values.begin(), values.size()),
+                             IntArrayRef(static_cast<int64_t>(values.size())), o);
+}
+template <class T, class = decltype(dtype_of<T>())>
+Tensor tensor(std::initializer_list<std::initializer_list<T>> rows, const TensorOptions& o = {}) {
+  const std::size_t columns = rows.size() ? rows.begin()->size() : 0;
+  std::vector<std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>> values;
+  for (const auto& row : rows) {
+    TENON_CHECK(row.size() == columns, ShapeError, "tensor: values: expected rows of one length, got ", columns,
+                " and ", row.size());
+    values.insert(values.end(), row.begin(), row.end());
+  }
+  const int64_t sizes[] = {static_cast<int64_t>(rows.size()), static_cast<int64_t>(columns)};
+  const T* data = reinterpret_cast<const T*>(values.data());
+  return detail::from_values(std::span<const T>(data, values.size()), IntArrayRef(sizes, 2), o);
+}
+/// The elements of a vector, copied (from_vector takes over the memory instead).
+template <class T, class = std::enable_if_t<!std::is_same_v<T, bool>>>
+Tensor tensor(const std::vector<T>& values, const TensorOptions& o = {}) {
+  return detail::from_values(std::span<const T>(values), IntArrayRef(static_cast<int64_t>(values.size())), o);
 }
 
 #define TENON_LIKE_OP(like, fresh)                                                                                    \
@@ -101,6 +135,9 @@ TENON_OP(arange, "arange(Scalar end, *, dtype? dtype=None, device? device=None) 
          Tensor(const Scalar&, OptionalDtype, OptionalDevice), void())
 inline Tensor arange(const Scalar& start, const Scalar& end, const Scalar& step = 1, const TensorOptions& o = {}) {
   return detail::with_options(op::arange_step(start, end, step, o.dtype(), o.device()), o);
+}
+inline Tensor arange(const Scalar& start, const Scalar& end, const TensorOptions& o) {
+  return arange(start, end, 1, o);
 }
 inline Tensor arange(const Scalar& end, const TensorOptions& o = {}) {
   return detail::with_options(op::arange(end, o.dtype(), o.device()), o);

@@ -77,6 +77,10 @@ inline Tensor rand(IntArrayRef sizes, const TensorOptions& o = {}) {
 inline Tensor randn(IntArrayRef sizes, const TensorOptions& o = {}) {
   return op::randn(sizes, o.dtype(), o.device(), o.requires_grad());
 }
+/// Normal with the given mean and standard deviation.
+inline Tensor normal(double mean, double std, IntArrayRef sizes, const TensorOptions& o = {}) {
+  return op::normal_sizes(mean, std, sizes, o.dtype(), o.device(), o.requires_grad());
+}
 /// Integers from low (0 if left out) to high - 1; int64 by default. ValueError unless low < high and both fit the dtype.
 inline Tensor randint(int64_t high, IntArrayRef sizes, const TensorOptions& o = {}) {
   return op::randint(high, sizes, o.dtype(), o.device(), o.requires_grad());

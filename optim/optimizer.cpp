@@ -10,10 +10,15 @@
 namespace tenon::optim {
 
 Optimizer::Optimizer(std::vector<Tensor> parameters, double learning_rate) : parameters_(std::move(parameters)) {
-  TENON_CHECK(!parameters_.empty(), ValueError, "optimizer: expected at least one parameter");
-  for (const Tensor& p : parameters_) {
-    TENON_CHECK(p.defined() && p.is_leaf() && p.requires_grad(), AutogradError,
-                "optimizer: parameters must be leaves that require grad");
+  TENON_CHECK(!parameters_.empty(), ValueError,
+              "optimizer: expected at least one parameter, got none (a module names its own in members())");
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const Tensor& p = parameters_[i];
+    TENON_CHECK(p.defined() && p.is_leaf() && p.requires_grad(), AutogradError, "optimizer: parameter ", i,
+                ": expected a leaf that requires grad, got ",
+                !p.defined()        ? "an undefined tensor"
+                : p.requires_grad() ? "a computed tensor"
+                                    : "a tensor that does not require grad");
   }
   set_learning_rate(learning_rate);
 }

@@ -37,7 +37,7 @@ struct SGDOptions {
 /// v = momentum v + (1 - dampening) g;  p -= lr v  (Sutskever et al. 2013 with nesterov).
 class TENON_API SGD : public Optimizer {
  public:
-  SGD(std::vector<Tensor> parameters, const SGDOptions& options);
+  explicit SGD(std::vector<Tensor> parameters, const SGDOptions& options = {});
 
  private:
   void update(std::size_t i, Tensor& parameter, const Tensor& gradient) override;
@@ -51,7 +51,7 @@ struct AdamWOptions {
 /// Adam with decoupled weight decay (Loshchilov and Hutter 2019), bias-corrected.
 class TENON_API AdamW : public Optimizer {
  public:
-  AdamW(std::vector<Tensor> parameters, const AdamWOptions& options);
+  explicit AdamW(std::vector<Tensor> parameters, const AdamWOptions& options = {});
 
  private:
   void begin_step() override { ++step_; }

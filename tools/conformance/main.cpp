@@ -276,15 +276,22 @@ int main_(const Options& options) {
 
 int main(int argc, char** argv) {
   using namespace tenon;
+  constexpr const char* kUsage =
+      "usage: tenon_conformance --cases DIR [--device cpu|cuda] [--op GLOB] [--layout contiguous|strided] "
+      "[--json FILE] [--verbose]\nDIR holds *.jsonl files, one case a line";
   conformance::Options options;
   try {
     for (int i = 1; i < argc; ++i) {
       const std::string flag = argv[i];
+      if (flag == "--help") {
+        std::cout << kUsage << '\n';
+        return 0;
+      }
       if (flag == "--verbose") {
         options.verbose = true;
         continue;
       }
-      TENON_CHECK(i + 1 < argc, ValueError, flag, ": a value is missing");
+      TENON_CHECK(i + 1 < argc, ValueError, flag, ": expected a value after it");
       const std::string value = argv[++i];
       if (flag == "--cases")
         options.cases = value;
@@ -301,9 +308,7 @@ int main(int argc, char** argv) {
       } else
         TENON_CHECK(false, ValueError, "unknown option ", flag);
     }
-    TENON_CHECK(!options.cases.empty(), ValueError,
-                "usage: tenon_conformance --cases DIR [--device cpu|cuda] [--op GLOB] "
-                "[--layout contiguous|strided] [--json FILE] [--verbose]");
+    TENON_CHECK(!options.cases.empty(), ValueError, kUsage);
     return conformance::main_(options);
   } catch (const std::exception& e) {
     std::cerr << "tenon_conformance: " << e.what() << '\n';

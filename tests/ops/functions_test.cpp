@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// The free functions as programs write them: dimensions as plain numbers and braces, values in braces, and what
+// <tenon/tenon.h> adds for streams. The operators below them have rows.
+#include <tenon/tenon.h>
+#include "tests/support/catch.h"
+
+#include <cstdio>
+#include <sstream>
+
+using namespace tenon;
+
+namespace {
+using Ints = std::vector<int64_t>;
+using Doubles = std::vector<double>;
+
+template <class T>
+std::string printed(const T& value) {
+  std::ostringstream out;
+  out << value;
+  return out.str();
+}
+}  // namespace
+
+TEST_CASE("reductions take their dimensions as an int, an int64 and braces", "[functions]") {
+  const Tensor x = arange(6).view({2, 3});
+  const int64_t one = 1;
+  const int last = -1;
+  CHECK(sum(x, 1).to_vector<int64_t>() == Ints{3, 12});
+  CHECK(sum(x, one).to_vector<int64_t>() == Ints{3, 12});
+  CHECK(sum(x, last).to_vector<int64_t>() == Ints{3, 12});
+  CHECK(sum(x, 0).to_vector<int64_t>() == Ints{3, 5, 7});
+  CHECK(sum(x, {0, 1}).to_vector<int64_t>() == Ints{15});
+  CHECK(sum(x, {}).to_vector<int64_t>() == Ints{15});
+  CHECK(sum(x, 1, true).sizes() == IntArrayRef{2, 1});
+  const Tensor f = x.to(kFloat64);
+  CHECK(mean(f, 1).to_vector<double>() == Doubles{1, 4});
+  CHECK(mean(f, {0}).to_vector<double>() == Doubles{1.5, 2.5, 3.5});
+  CHECK(var(f, 1, 0).to_vector<double>() == Doubles{2.0 / 3, 2.0 / 3});
+  CHECK(all(x, 1).to_vector<int64_t>() == Ints{0, 1});
+  CHECK(any(x, 1).to_vector<int64_t>() == Ints{1, 1});
+  CHECK(max(x, 5 - x).to_vector<int64_t>() == Ints{5, 4, 3, 3, 4, 5});
+}
+
+TEST_CASE("tensor() copies the values in braces", "[functions]") {
+  const Tensor reals = tensor({1.5, 2.0});
+  CHECK(reals.dtype() == kFloat32);
+  CHECK(reals.to_vector<double>() == Doubles{1.5, 2});
+  CHECK(tensor({1, 2}).dtype() == kInt64);
+  CHECK(tensor({true, false}).dtype() == kBool);
+  CHECK(tensor({1, 2}, kFloat64).dtype() == kFloat64);
+  CHECK(tensor(2.5).dim() == 0);
+  CHECK(tensor({complex<double>(1, 2)}).dtype() == kComplex128);
+  const Tensor rows = tensor({{1, 2, 3}, {4, 5, 6}}, TensorOptions(kFloat32).requires_grad(true));
+  CHECK(rows.sizes() == IntArrayRef{2, 3});
+  CHECK(rows.requires_grad());
+  CHECK(rows.to_vector<int64_t>() == Ints{1, 2, 3, 4, 5, 6});
+  CHECK(tensor({{true, false}, {false, true}}).to_vector<int64_t>() == Ints{1, 0, 0, 1});
+  std::vector<double> values{1, 2, 3};
+  const Tensor copied = tensor(values);
+  values[0] = 7;
+  CHECK(copied.to_vector<double>() == Doubles{1, 2, 3});
+  CHECK_THROWS_AS(tensor({{1, 2}, {3}}), ShapeError);
+}
+
+TEST_CASE("factories take options after their numbers", "[functions]") {
+  CHECK(arange(1, 4, kFloat32).to_vector<double>() == Doubles{1, 2, 3});
+  CHECK(normal(2, 0, {3}, kFloat64).to_vector<double>() == Doubles{2, 2, 2});
+}
+
+TEST_CASE("gradients of lists in braces", "[functions]") {
+  const Tensor x = tensor({1., 2.}).requires_grad_();
+  CHECK(autograd::grad({(x * x).sum()}, {x})[0].to_vector<double>() == Doubles{2, 4});
+  autograd::backward({(x * 3).sum()});
+  CHECK(x.grad().to_vector<double>() == Doubles{3, 3});
+}
+
+TEST_CASE("sizes, dtypes, devices and numbers go to streams", "[functions]") {
+  const Tensor x = full({2, 3}, 1.5);
+  CHECK(printed(x.sizes()) == "[2, 3]");
+  CHECK(printed(x.dtype()) == "float32");
+  CHECK(printed(x.device()) == "cpu");
+  CHECK(printed(x[0][0].item()) == "1.5");
+}
+
+TEST_CASE("a module's state goes through a safetensors file", "[functions]") {
+  nn::Sequential model(nn::Linear(2, 3), nn::Tanh(), nn::Linear(3, 1)),
+      other(nn::Linear(2, 3), nn::Tanh(), nn::Linear(3, 1));
+  const std::string path = "functions_test.safetensors";
+  data::save_safetensors(path, model.state());
+  other.load_state(data::load_safetensors(path));
+  std::remove(path.c_str());
+  const Tensor x = ones({4, 2});
+  CHECK(model(x).to_vector<float>() == other(x).to_vector<float>());
+  CHECK(printed(model[0].describe()) == "Linear(in_features=2, out_features=3, bias=true)");
+  CHECK_THROWS_AS(model[3], IndexError);
+  CHECK(optim::SGD(model.parameters()).learning_rate() == 1e-3);
+}
