@@ -77,8 +77,8 @@ Tensor finish_destination(const OpBase& op, Form form, const Tensor& destination
   TENON_CHECK(destination.defined(), ValueError, op.name(), ": out: expected a tensor, got an undefined one");
   if (!destination.is_same(result)) {
     TENON_CHECK(can_cast(result.dtype(), destination.dtype()), DtypeError, op.name(), form == Form::inplace ? "_" : "",
-                ": the result has dtype ", result.dtype(), ", which cannot be written to a ", destination.dtype(),
-                " tensor");
+                ": the result has dtype ", result.dtype(), ", which cannot be written to a tensor of ",
+                destination.dtype());
     TENON_CHECK(form != Form::inplace || destination.sizes() == result.sizes(), ShapeError, op.name(),
                 "_: the result has sizes ", result.sizes(), ", which do not fit self with sizes ", destination.sizes());
     if (!(destination.sizes() == result.sizes())) {

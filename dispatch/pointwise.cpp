@@ -97,7 +97,7 @@ void Pointwise::prepare(LoopPlan& plan, DType compute, DType result) {
     const Tensor& target = call_.destinations[0];
     TENON_CHECK(target.defined(), ValueError, call_.name(), ": out: expected a tensor, got an undefined one");
     TENON_CHECK(can_cast(result, target.dtype()), DtypeError, call_.name(), call_.form == Form::inplace ? "_" : "",
-                ": the result has dtype ", result, ", which cannot be written to a ", target.dtype(), " tensor");
+                ": the result has dtype ", result, ", which cannot be written to a tensor of ", target.dtype());
     const Tensor* read[kMaxInputs];
     for (int i = 0; i < count_; ++i) read[i] = inputs_[i].tensor;
     if (target.sizes() == IntArrayRef(shape_))

@@ -31,12 +31,15 @@ struct ClassShape {
 
 ClassShape check_classes(const Call& call, const Tensor& self, const Tensor& target, const Tensor& weight,
                          int64_t reduction) {
-  TENON_CHECK(self.dim() >= 1, ShapeError, call.name(), ": self: expected at least one dimension, got a 0-dim tensor");
-  TENON_CHECK(is_floating_point(self.dtype()), DtypeError, call.name(), ": self: expected a floating dtype, got ",
+  // People call nll_loss and cross_entropy; messages do not name the halves they run.
+  std::string_view who = call.name();
+  if (const std::size_t at = who.find("_forward"); at != std::string_view::npos) who = who.substr(0, at);
+  TENON_CHECK(self.dim() >= 1, ShapeError, who, ": self: expected at least one dimension, got a 0-dim tensor");
+  TENON_CHECK(is_floating_point(self.dtype()), DtypeError, who, ": self: expected a floating dtype, got ",
               self.dtype());
-  TENON_CHECK(target.dtype() == kInt64 || target.dtype() == kUInt8, DtypeError, call.name(),
-              ": target: expected int64, got ", target.dtype());
-  TENON_CHECK(reduction >= kReductionNone && reduction <= kReductionSum, ValueError, call.name(),
+  TENON_CHECK(target.dtype() == kInt64 || target.dtype() == kUInt8, DtypeError, who, ": target: expected int64, got ",
+              target.dtype(), is_floating_point(target.dtype()) ? " (class probabilities have the sizes of self)" : "");
+  TENON_CHECK(reduction >= kReductionNone && reduction <= kReductionSum, ValueError, who,
               ": reduction: expected 0 (none), 1 (mean) or 2 (sum), got ", reduction);
   DimVector expected;
   ClassShape shape;
@@ -45,13 +48,13 @@ ClassShape check_classes(const Call& call, const Tensor& self, const Tensor& tar
     (d == class_dim ? shape.classes : d < class_dim ? shape.n : shape.inner) *= self.sizes()[d];
     if (d != class_dim) expected.push_back(self.sizes()[d]);
   }
-  TENON_CHECK(target.sizes() == IntArrayRef(expected), ShapeError, call.name(), ": target: expected sizes ", expected,
+  TENON_CHECK(target.sizes() == IntArrayRef(expected), ShapeError, who, ": target: expected sizes ", expected,
               " for self of ", self.sizes(), ", got ", target.sizes());
   if (weight.defined()) {
-    TENON_CHECK(weight.dim() == 1 && weight.numel() == shape.classes, ShapeError, call.name(),
-                ": weight: expected sizes [", shape.classes, "], got ", weight.sizes());
-    TENON_CHECK(weight.dtype() == self.dtype(), DtypeError, call.name(), ": weight: expected the dtype of self, ",
-                self.dtype(), ", got ", weight.dtype());
+    TENON_CHECK(weight.dim() == 1 && weight.numel() == shape.classes, ShapeError, who, ": weight: expected sizes [",
+                shape.classes, "], got ", weight.sizes());
+    TENON_CHECK(weight.dtype() == self.dtype(), DtypeError, who, ": weight: expected the dtype of self, ", self.dtype(),
+                ", got ", weight.dtype());
   }
   return shape;
 }
@@ -170,6 +173,7 @@ Tensor mse_loss(Call&, const Tensor& self, const Tensor& target, std::string_vie
   const int64_t how = parse_reduction("mse_loss", reduction);
   const DType t = dispatch::result_type(self, target);
   TENON_CHECK(is_floating_point(t), DtypeError, "mse_loss: expected a floating dtype, got ", t);
+  dispatch::broadcast_sizes(self.sizes(), target.sizes(), "mse_loss");  // for the name in the error
   const Tensor difference = op::sub(self, target, 1);
   return reduce(op::mul(difference, difference), how);
 }
