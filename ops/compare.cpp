@@ -2,6 +2,8 @@
 #define TENON_DEFINE_OPERATORS
 #include <tenon/ops/compare.h>
 
+#include <limits>
+
 namespace tenon {
 namespace detail {
 bool holds(DType t, const Scalar& number);
@@ -71,3 +73,53 @@ Tensor logical_or(Call& call, const Tensor& self, const Tensor& other) { return 
 Tensor logical_xor(Call& call, const Tensor& self, const Tensor& other) { return logical(call, self, other); }
 
 }  // namespace tenon::impl
+
+namespace tenon {
+namespace {
+
+void check_bool(const Tensor& t, const char* who) {
+  TENON_CHECK(t.defined() && t.dtype() == kBool, DtypeError, who, ": expected bool tensors, got ",
+              t.defined() ? name(t.dtype()) : "an undefined one", "; there are no bitwise operators");
+}
+
+}  // namespace
+
+Tensor operator&(const Tensor& a, const Tensor& b) {
+  check_bool(a, "operator&"), check_bool(b, "operator&");
+  return op::logical_and(a, b);
+}
+Tensor operator|(const Tensor& a, const Tensor& b) {
+  check_bool(a, "operator|"), check_bool(b, "operator|");
+  return op::logical_or(a, b);
+}
+Tensor operator^(const Tensor& a, const Tensor& b) {
+  check_bool(a, "operator^"), check_bool(b, "operator^");
+  return op::logical_xor(a, b);
+}
+Tensor operator~(const Tensor& a) {
+  check_bool(a, "operator~");
+  return a.logical_not();
+}
+
+bool equal(const Tensor& self, const Tensor& other) {
+  TENON_CHECK(self.defined() && other.defined(), ValueError, "equal: expected two tensors, got an undefined one");
+  return self.sizes() == other.sizes() && op::eq(self, other).all().item<bool>();
+}
+
+bool allclose(const Tensor& self, const Tensor& other, double rtol, double atol, bool equal_nan) {
+  TENON_CHECK(self.defined() && other.defined(), ValueError, "allclose: expected two tensors, got an undefined one");
+  TENON_CHECK(rtol >= 0 && atol >= 0, ValueError, "allclose: rtol, atol: must not be negative, got ", rtol, " and ",
+              atol);
+  const DType t = self.is_complex() || other.is_complex() ? kComplex128 : kFloat64;
+  const Tensor a = self.detach().to(t), b = other.detach().to(t);
+  const Tensor magnitude = b.abs();
+  // An infinite bound would let everything pass.
+  const Tensor near = op::le(a.sub(b).abs(), magnitude.mul(rtol).add(atol))
+                          .logical_and(op::lt(magnitude, std::numeric_limits<double>::infinity()));
+  // Compared as they came: doubles do not hold every int64.
+  Tensor agree = near.logical_or(op::eq(self.detach(), other.detach()));
+  if (equal_nan) agree = agree.logical_or(op::ne(a, a).logical_and(op::ne(b, b)));
+  return agree.all().item<bool>();
+}
+
+}  // namespace tenon

@@ -5,6 +5,7 @@
 #include "tests/support/catch.h"
 
 #include <cstdio>
+#include <limits>
 #include <sstream>
 
 using namespace tenon;
@@ -65,6 +66,46 @@ TEST_CASE("tensor() copies the values in braces", "[functions]") {
 TEST_CASE("factories take options after their numbers", "[functions]") {
   CHECK(arange(1, 4, kFloat32).to_vector<double>() == Doubles{1, 2, 3});
   CHECK(normal(2, 0, {3}, kFloat64).to_vector<double>() == Doubles{2, 2, 2});
+}
+
+TEST_CASE("bool tensors combine with the operators of bits, others refuse", "[functions]") {
+  const Tensor a = tensor({true, true, false, false}), b = tensor({true, false, true, false});
+  CHECK((a & b).to_vector<int64_t>() == Ints{1, 0, 0, 0});
+  CHECK((a | b).to_vector<int64_t>() == Ints{1, 1, 1, 0});
+  CHECK((a ^ b).to_vector<int64_t>() == Ints{0, 1, 1, 0});
+  CHECK((~a).to_vector<int64_t>() == Ints{0, 0, 1, 1});
+  CHECK_THROWS_AS(a & arange(4), DtypeError);
+  CHECK_THROWS_AS(~arange(4), DtypeError);
+}
+
+TEST_CASE("equal and allclose", "[functions]") {
+  const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  CHECK(equal(arange(3), tensor({0, 1, 2})));
+  CHECK(!equal(arange(3), tensor({0, 1, 3})));
+  CHECK(!equal(arange(3), arange(3).view({3, 1})));
+  CHECK(!equal(tensor({nan}), tensor({nan})));
+  CHECK(equal(zeros({0}), zeros({0})));
+  CHECK(allclose(tensor({1.0, 2.0}), tensor({1.0 + 1e-6, 2.0})));
+  CHECK(!allclose(tensor({1.0, 2.0}), tensor({1.0, 2.1})));
+  CHECK(allclose(tensor({100.0}), tensor({101.0}), 0.01, 0));
+  CHECK(!allclose(tensor({101.1}), tensor({100.0}), 0.01, 0));
+  CHECK(allclose(tensor({inf, -inf}), tensor({inf, -inf})));
+  CHECK(!allclose(tensor({1.0}), tensor({inf})));
+  CHECK(!allclose(tensor({-inf}), tensor({inf})));
+  CHECK(!allclose(tensor({nan}), tensor({nan})));
+  CHECK(allclose(tensor({nan, 1.0}), tensor({nan, 1.0}), 1e-5, 1e-8, true));
+  CHECK(!allclose(tensor({3}, kUInt8), tensor({4}, kUInt8)));
+  CHECK(allclose(tensor({complex<double>(1, 1)}), tensor({complex<double>(1, 1 + 1e-9)})));
+  CHECK_THROWS_AS(allclose(zeros({2}), zeros({3})), ShapeError);
+}
+
+TEST_CASE("errors of losses name the loss", "[functions]") {
+  using testing::contains;
+  using testing::error_of;
+  const auto target = [] { cross_entropy(zeros({2, 3}), zeros({2})); };
+  CHECK(contains(error_of<DtypeError>(target), "class probabilities"));
+  CHECK(contains(error_of<DtypeError>(target), "nll_loss: target"));
+  CHECK(contains(error_of<ShapeError>([] { mse_loss(zeros({2}), zeros({3})); }), "mse_loss"));
 }
 
 TEST_CASE("gradients of lists in braces", "[functions]") {
