@@ -14,7 +14,7 @@ namespace {
 constexpr const char* kUsage =
     "fashion_mnist: trains a multi-layer perceptron on Fashion-MNIST\n"
     "  --device auto|cpu|cuda   where to train (default auto)\n"
-    "  --epochs N               passes over the 60,000 images (default 5)\n"
+    "  --epochs N               passes over the 60,000 images (default 8)\n"
     "  --batch N                images per step (default 128)\n"
     "  --lr X                   learning rate (default 0.001)\n"
     "  --optimizer adamw|sgd    (default adamw)\n"

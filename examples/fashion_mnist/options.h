@@ -13,7 +13,7 @@ struct Options {
   std::string device = "auto", optimizer = "adamw";
   std::string data = "/usr/share/datasets/fashion-mnist";
   std::string weights = "fashion_mnist.safetensors", curve = "fashion_mnist_loss.svg";
-  int64_t epochs = 5, batch = 128;
+  int64_t epochs = 8, batch = 128;
   double lr = 1e-3;
   uint64_t seed = 1;
 };
