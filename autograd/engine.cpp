@@ -146,6 +146,10 @@ class Run {
       if (!replaced.defined()) return;
       TENON_CHECK(replaced.sizes() == g.sizes(), ShapeError, "hook on the gradient of ", node.name(),
                   ": expected sizes ", g.sizes(), ", got ", replaced.sizes());
+      TENON_CHECK(replaced.dtype() == g.dtype(), DtypeError, "hook on the gradient of ", node.name(), ": expected ",
+                  g.dtype(), ", got ", replaced.dtype());
+      TENON_CHECK(replaced.device() == g.device(), DeviceError, "hook on the gradient of ", node.name(),
+                  ": expected a tensor on ", g.device(), ", got one on ", replaced.device());
       g = static_cast<Tensor&&>(replaced);
     });
     hooks.each(hooks.pre, [&](const NodeHooks::Before& h) { h.hook(grads); });

@@ -222,6 +222,18 @@ TEST_CASE("hooks: may remove themselves and add others while they run") {
   CHECK_THROWS_AS(autograd::register_hook(x, nullptr), ValueError);
 }
 
+TEST_CASE("hooks: what replaces a gradient has its sizes, dtype and device") {
+  const auto with = [](autograd::TensorHook hook) {
+    Tensor x = ones({2});
+    x.requires_grad_();
+    autograd::register_hook(x, std::move(hook));
+    (x * 2).sum().backward();
+  };
+  CHECK_THROWS_AS(with([](const Tensor&) { return ones({3}); }), ShapeError);
+  CHECK_THROWS_AS(with([](const Tensor& g) { return g.to(kFloat64); }), DtypeError);
+  CHECK_THROWS_AS(with([](const Tensor& g) { return empty_like(g, Device(kMeta)); }), DeviceError);
+}
+
 TEST_CASE("in place: a view made in no-grad mode is refused even when nothing would be recorded") {
   Tensor x = ones({3});
   x.requires_grad_();
