@@ -98,9 +98,7 @@ int train(const example::Options& options) {
   std::printf("test accuracy %.2f %% after %.1f s, %.0f images/s\n", 100 * final_accuracy, seconds,
               static_cast<double>(options.epochs * count) / seconds);
 
-  data::NamedTensors weights;
-  for (const nn::NamedTensor& p : model.state()) weights.emplace_back(p.name, p.tensor);
-  data::save_safetensors(options.weights, weights);
+  data::save_safetensors(options.weights, model.state());
   example::write_loss_curve(options.curve, curve, options.epochs);
   std::cout << "weights: " << options.weights << "\nloss curve: " << options.curve << std::endl;
   return 0;
