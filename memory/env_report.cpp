@@ -148,7 +148,8 @@ constexpr VendorLibrary kLibraries[] = {
 void report_libraries(Report& r) {
   r.section("Libraries");
   for (const VendorLibrary& library : kLibraries) {
-    void* handle = dlopen(library.file, RTLD_LAZY | RTLD_LOCAL);
+    // Kept loaded: what a vendor library allocates when it starts would be lost with it, and be reported as a leak.
+    void* handle = dlopen(library.file, RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
     if (!handle) {
       const char* why = dlerror();
       r.line(library.name, std::string("not found (") + (why ? why : library.file) + ")");
