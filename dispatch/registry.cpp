@@ -19,8 +19,32 @@ constinit thread_local ThreadState thread_state{0, kAutogradLayer, false};
 namespace {
 // Registration runs during static initialisation of several libraries, so the state is made on first use and
 // never destroyed.
+
+// What competes for slots in conflict, so that the last one left has its slot again when the others' libraries go.
+template <class T>
+struct Contenders {
+  struct Item {
+    const T** slot;
+    const T* value;
+  };
+  std::vector<Item> items;
+  void add(const T** slot, const T* value) { items.push_back({slot, value}); }
+  /// Takes `value` out; the one that is left alone, or null.
+  const T* remove(const T** slot, const T* value) {
+    std::erase_if(items, [&](const Item& i) { return i.slot == slot && i.value == value; });
+    const T* left = nullptr;
+    int count = 0;
+    for (const Item& i : items)
+      if (i.slot == slot) left = i.value, ++count;
+    if (count != 1) return nullptr;
+    std::erase_if(items, [&](const Item& i) { return i.slot == slot; });
+    return left;
+  }
+};
 struct State {
   std::mutex mutex;
+  Contenders<KernelEntry> kernels;
+  Contenders<Gradient> gradients;
   const OpBase* first = nullptr;
   std::vector<Alias> aliases;
 };
@@ -158,11 +182,13 @@ void Registry::set_cell(const OpBase& op, Backend backend, Key key, const Kernel
   const std::lock_guard lock(s.mutex);
   const KernelEntry*& cell = op.cells_[static_cast<int>(backend)][key];
   const KernelEntry* winner = entry;
-  if (cell == &kConflict) return;
+  if (cell == &kConflict) return s.kernels.add(&cell, entry);
   if (cell) {
     if (same_site(cell->file, cell->line, entry->file, entry->line)) {
       winner = entry->rank > cell->rank ? entry : cell;
     } else {
+      s.kernels.add(&cell, cell);
+      s.kernels.add(&cell, entry);
       winner = &kConflict;
     }
   }
@@ -174,6 +200,8 @@ void Registry::clear_cell(const OpBase& op, Backend backend, Key key, const Kern
   const std::lock_guard lock(s.mutex);
   const KernelEntry*& cell = op.cells_[static_cast<int>(backend)][key];
   if (cell == entry) __atomic_store_n(&cell, nullptr, __ATOMIC_RELEASE);
+  if (cell != &kConflict) return;
+  if (const KernelEntry* left = s.kernels.remove(&cell, entry)) __atomic_store_n(&cell, left, __ATOMIC_RELEASE);
 }
 
 void Registry::set_gradient(const OpBase& op, const Gradient* gradient) {
@@ -181,6 +209,10 @@ void Registry::set_gradient(const OpBase& op, const Gradient* gradient) {
   const std::lock_guard lock(s.mutex);
   const Gradient* present = op.gradient_;
   if (present && same_site(present->file, present->line, gradient->file, gradient->line)) return;
+  if (present) {
+    if (present != &kGradientConflict) s.gradients.add(&op.gradient_, present);
+    s.gradients.add(&op.gradient_, gradient);
+  }
   __atomic_store_n(&op.gradient_, present ? &kGradientConflict : gradient, __ATOMIC_RELEASE);
 }
 
@@ -188,6 +220,9 @@ void Registry::clear_gradient(const OpBase& op, const Gradient* gradient) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
   if (op.gradient_ == gradient) __atomic_store_n(&op.gradient_, nullptr, __ATOMIC_RELEASE);
+  if (op.gradient_ != &kGradientConflict) return;
+  if (const Gradient* left = s.gradients.remove(&op.gradient_, gradient))
+    __atomic_store_n(&op.gradient_, left, __ATOMIC_RELEASE);
 }
 
 namespace {

@@ -130,7 +130,12 @@ TEST_CASE("the same registration again changes nothing, a better target wins, an
   }
   CHECK(op.cell(Backend::cpu, key) == nullptr);
   const KernelRegistrar one(op, Backend::cpu, &a, 1);
-  const KernelRegistrar conflict(op, Backend::cpu, &other, 1);  // must not throw: it may run before main
+  {
+    const KernelRegistrar conflict(op, Backend::cpu, &other, 1);  // must not throw: it may run before main
+    CHECK_THROWS_AS(op.kernel(Backend::cpu, key), RegistrationError);
+  }
+  CHECK_NOTHROW(op.kernel(Backend::cpu, key));  // the plugin is gone, and the conflict with it
+  const KernelRegistrar conflict(op, Backend::cpu, &other, 1);
   CHECK_THROWS_AS(op.kernel(Backend::cpu, key), RegistrationError);
 }
 
