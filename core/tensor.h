@@ -22,6 +22,13 @@ class Node;
 class TENON_API Tensor : public TensorBase {
  public:
   using TensorBase::TensorBase;
+  Tensor(const Tensor&) = default;
+  Tensor(Tensor&&) = default;
+  Tensor& operator=(const Tensor&) & = default;
+  Tensor& operator=(Tensor&&) & = default;
+  /// `x[0] = y` and `x[0] = 1.5` write to x: a tensor that has no name can only be meant as a place.
+  void operator=(const Tensor& values) && { copy_(values); }
+  void operator=(const Scalar& value) && { fill_(value); }
 
   /// The value of a one-element tensor; waits for the device.
   Scalar item() const;
@@ -67,6 +74,9 @@ class TENON_API Tensor : public TensorBase {
   // --- operators as methods: see ops/ for shapes, dtypes and errors ------------------------------------
   Tensor to(DType t, bool non_blocking = false, bool copy = false) const;
   Tensor to(Device d, bool non_blocking = false, bool copy = false) const;
+  Tensor to(DeviceType d, bool non_blocking = false, bool copy = false) const {
+    return to(Device(d), non_blocking, copy);
+  }
   Tensor to(Device d, DType t, bool non_blocking = false, bool copy = false) const;
   Tensor to(const TensorOptions& options, bool non_blocking = false, bool copy = false) const;
   Tensor cpu() const { return to(Device(kCPU)); }
@@ -135,6 +145,7 @@ class TENON_API Tensor : public TensorBase {
   Tensor logical_or(const Tensor& other) const;
   Tensor where(const Tensor& condition, const Operand& other) const;
   Tensor masked_fill(const Tensor& mask, const Operand& value) const;
+  Tensor& masked_fill_(const Tensor& mask, const Operand& value);
   Tensor& operator+=(const Operand& other);
   Tensor& operator-=(const Operand& other);
   Tensor& operator*=(const Operand& other);

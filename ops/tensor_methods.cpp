@@ -144,6 +144,10 @@ Tensor Tensor::where(const Tensor& condition, const Operand& other) const { retu
 Tensor Tensor::masked_fill(const Tensor& mask, const Operand& value) const {
   return op::masked_fill(*this, mask, value);
 }
+Tensor& Tensor::masked_fill_(const Tensor& mask, const Operand& value) {
+  op::masked_fill.inplace(*this, *this, mask, value);
+  return *this;
+}
 
 Tensor Tensor::sum(std::optional<DType> dtype) const { return op::sum(*this, {}, false, dtype); }
 Tensor Tensor::sum(IntArrayRef dims, bool keepdim, std::optional<DType> dtype) const {

@@ -108,6 +108,21 @@ TEST_CASE("errors of losses name the loss", "[functions]") {
   CHECK(contains(error_of<ShapeError>([] { mse_loss(zeros({2}), zeros({3})); }), "mse_loss"));
 }
 
+TEST_CASE("assigning to an element or a row writes to the tensor", "[functions]") {
+  Tensor x = zeros({2, 2}, kInt64);
+  x[0] = tensor({1, 2});
+  x[1][1] = 5;
+  x[1] = x[0] + x[1];
+  CHECK(x.to_vector<int64_t>() == Ints{1, 2, 1, 7});
+  const Tensor row = x[0];
+  x = zeros({1});  // a name is bound anew
+  CHECK(row.to_vector<int64_t>() == Ints{1, 2});
+  Tensor y = arange(3);
+  y.masked_fill_(y > 1, 9);
+  CHECK(y.to_vector<int64_t>() == Ints{0, 1, 9});
+  CHECK(y.to(kCPU).is_same(y));
+}
+
 TEST_CASE("gradients of lists in braces", "[functions]") {
   const Tensor x = tensor({1., 2.}).requires_grad_();
   CHECK(autograd::grad({(x * x).sum()}, {x})[0].to_vector<double>() == Doubles{2, 4});
