@@ -20,7 +20,7 @@ template <int K>
 RowShape row_shape(int64_t rows, int64_t vectors) {
   RowShape s{};
   while ((int64_t(K) << s.group_log2) < vectors) ++s.group_log2;
-  s.threads = s.group_log2 > 5 ? 1 << s.group_log2 : 256;
+  s.threads = s.group_log2 > 8 ? 1 << s.group_log2 : 256;  // small blocks would be limited by shared memory
   s.blocks = static_cast<unsigned>(ceil_div(rows, s.threads >> s.group_log2));
   return s;
 }
