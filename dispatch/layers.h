@@ -30,7 +30,7 @@ struct RecordHook {
   void (*end)(void* context, void* token, const OpBase& op);
   void* context;
 };
-/// One hook per scope; scopes nest, the innermost first.
+/// One hook per scope. Scopes nest, and only the innermost one's hook runs: an inner NvtxRanges hides an outer profiler.
 class TENON_API RecordFunctionGuard {
  public:
   explicit RecordFunctionGuard(const RecordHook& hook);
