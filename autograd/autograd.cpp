@@ -64,6 +64,20 @@ void Tensor::retain_grad() const {
   e.node->retain_gradient(e.index, m.holder);
 }
 
+std::string Tensor::grad_fn_name() const {
+  const autograd::Node* node = grad_fn();
+  return node ? node->name() : std::string();
+}
+
+bool Tensor::retains_grad() const {
+  const AutogradMeta* m = defined() ? meta_if_any(*impl_) : nullptr;
+  return m && m->retains_grad;
+}
+
+autograd::HookHandle Tensor::register_hook(Function<Tensor(const Tensor&)> hook) const {
+  return autograd::register_hook(*this, static_cast<autograd::TensorHook&&>(hook));
+}
+
 void Tensor::backward(const Tensor& gradient, std::optional<bool> retain_graph, bool create_graph) const {
   autograd::backward({this, 1}, {&gradient, 1}, retain_graph, create_graph);
 }

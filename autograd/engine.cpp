@@ -10,6 +10,7 @@
 #include <tenon/streams/guard.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 
 namespace tenon::autograd {
@@ -60,6 +61,7 @@ class Run {
     const Task::Entry* e = task_.find(&node);
     return !e || e->wanted || e->capture >= 0;
   }
+  std::unique_ptr<RunLocal>& local(uint64_t key) { return locals_[key]; }
 
  private:
   // Two roots may lead to one node.
@@ -207,6 +209,7 @@ class Run {
   std::vector<Tensor> captured_;
   std::vector<std::size_t> started_;
   std::vector<Stream> used_;
+  std::map<uint64_t, std::unique_ptr<RunLocal>> locals_;
 };
 
 }  // namespace
@@ -217,6 +220,8 @@ std::vector<Tensor> run_backward(std::vector<Root> roots, bool retain_graph, boo
   return run.go();
 }
 
+RunLocal::~RunLocal() = default;
+std::unique_ptr<RunLocal>* run_local(uint64_t key) { return current_run ? &current_run->local(key) : nullptr; }
 bool wanted(const Node& node) { return !current_run || current_run->wanted(node); }
 
 }  // namespace tenon::autograd

@@ -10,6 +10,8 @@
 
 #include <tenon/autograd/node.h>
 
+#include <memory>
+
 namespace tenon::autograd {
 
 struct Root {
@@ -24,5 +26,12 @@ TENON_API std::vector<Tensor> run_backward(std::vector<Root> roots, bool retain_
 
 /// Whether the backward run in this thread wants gradients at `node`; true outside of one.
 bool wanted(const Node& node);
+
+/// What somebody keeps for the length of one backward run (a checkpoint: what it recomputed).
+struct RunLocal {
+  virtual ~RunLocal();
+};
+/// The place of `key` in the run of this thread, empty at first; destroyed with the run. Null outside of one.
+std::unique_ptr<RunLocal>* run_local(uint64_t key);
 
 }  // namespace tenon::autograd

@@ -116,3 +116,13 @@ class TENON_API Node : public Counted {
 };
 
 }  // namespace tenon::autograd
+
+namespace tenon {
+template <class F, class>
+autograd::HookHandle Tensor::register_hook(F hook) const {
+  return register_hook(autograd::TensorHook([hook = static_cast<F&&>(hook)](const Tensor& g) mutable {
+    hook(g);
+    return Tensor();
+  }));
+}
+}  // namespace tenon

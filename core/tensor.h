@@ -17,6 +17,7 @@ class Tensor;
 using TensorList = std::span<const Tensor>;
 namespace autograd {
 class Node;
+class HookHandle;
 }
 
 class TENON_API Tensor : public TensorBase {
@@ -62,7 +63,14 @@ class TENON_API Tensor : public TensorBase {
   Tensor grad() const;
   void set_grad(const Tensor& g) const;
   autograd::Node* grad_fn() const;
+  /// What the tensor came from, "mul"; empty for leaves.
+  std::string grad_fn_name() const;
   void retain_grad() const;
+  bool retains_grad() const;
+  /// autograd::register_hook as a method (the handle is in autograd/node.h); `hook` may also return nothing.
+  autograd::HookHandle register_hook(Function<Tensor(const Tensor&)> hook) const;
+  template <class F, class = std::enable_if_t<std::is_void_v<std::invoke_result_t<F&, const Tensor&>>>>
+  autograd::HookHandle register_hook(F hook) const;
   /// Same for every view of a tensor; the one it was first taken from.
   Tensor base() const { return Tensor(impl_->base()); }
   bool is_view() const { return static_cast<bool>(impl_->base()); }

@@ -17,7 +17,7 @@ struct TENON_API AutogradSlot {
 };
 
 /// How a view came to be: writing in place through any but a normal one is an error under autograd.
-enum class ViewMode : uint8_t { normal, multi_output, no_grad, inference };
+enum class ViewMode : uint8_t { normal, multi_output, no_grad, inference, custom_function };
 
 class TENON_API TensorImpl : public Counted {
  public:

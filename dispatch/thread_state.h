@@ -17,7 +17,8 @@ struct ThreadState {
   uint32_t always;
   /// Layers a call passes when an argument requires grad: kAutogradLayer in grad mode, else 0.
   uint32_t differentiable;
-  bool inference;  ///< InferenceMode: new tensors take no part in autograd
+  bool inference;    ///< InferenceMode: new tensors take no part in autograd
+  bool saved_hooks;  ///< what is saved for backward passes through hooks (autograd/saved_hooks.h)
 };
 /// Constant-initialised, so reading it needs no initialisation guard.
 extern TENON_API constinit thread_local ThreadState thread_state;
