@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <mutex>
+#include <utility>
 
 namespace tenon::memory {
 namespace {
@@ -22,6 +23,7 @@ constinit std::atomic<CachingAllocator*> allocators[kRows][kMaxDevices] = {};
 constinit std::atomic<RawMemoryFactory> factories[kRows] = {};
 constinit std::mutex registry_mutex;  // guards creation and settings
 constinit bool settings_read = false;
+constinit AllocatorObserver* observer = nullptr;  // under registry_mutex
 
 AllocatorSettings& settings() {  // under registry_mutex
   static auto* value = new AllocatorSettings;
@@ -77,6 +79,7 @@ RawMemory* make_raw(int row, Device device) {
   RawMemory* raw = make_raw(row, device);
   auto* made = new CachingAllocator(device, raw, row == static_cast<int>(kCPU) ? exact_host_memory() : nullptr);
   made->configure(conf);
+  made->observe(observer);
   static const bool once = pthread_atfork(before_fork, after_fork, after_fork) == 0;
   (void)once;
   slot.store(made, std::memory_order_release);
@@ -172,6 +175,12 @@ void set_allocator_settings(const std::string& conf) {
   settings_read = true;  // explicit settings win over the environment, also over a mistake in it
   settings() = parsed;
   for_each_allocator([&](CachingAllocator& a) { a.configure(parsed); });
+}
+
+AllocatorObserver* set_allocator_observer(AllocatorObserver* next) {
+  std::lock_guard lock(registry_mutex);
+  for_each_allocator([&](CachingAllocator& a) { a.observe(next); });
+  return std::exchange(observer, next);
 }
 
 std::string allocator_settings() {

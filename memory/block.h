@@ -24,8 +24,9 @@ struct Segment {
   Block* first;   ///< the block at its start; the others follow by Block::next
   Segment* prev;  ///< all segments of the allocator
   Segment* next;
-  bool small;   ///< serves the small pool
-  bool direct;  ///< one exact block, given back when freed
+  int32_t stream;  ///< id of its pool's
+  bool small;      ///< serves the small pool
+  bool direct;     ///< one exact block, given back when freed
 };
 
 /// A stream other than the block's own that uses it. While the block is in use only `stream` counts; when it

@@ -28,6 +28,9 @@ int64_t round_to_division(int64_t size, int divisions) {
 
 }  // namespace
 
+AllocatorObserver::~AllocatorObserver() = default;
+void AllocatorObserver::before(AllocatorEventKind, int64_t) {}
+
 void SpinLock::wait() {
   int spins = 0;
   do {
@@ -65,7 +68,7 @@ Block* CachingAllocator::allocate(int64_t bytes, const Stream& stream) {
     const auto size_class = static_cast<uint64_t>(bytes + kMinBlock - 1) / kMinBlock;
     SpinGuard guard(lock_);
     StreamPool* pool = recent_[stream.id() & (kRecent - 1)];
-    if (pool && pool->stream.id() == stream.id()) [[likely]] {
+    if (pool && pool->stream.id() == stream.id() && bytes <= fast_limit_) [[likely]] {
       if (Block* block = pool->front[size_class]) [[likely]] {
         pool->front[size_class] = block->list_next;
         --pool->front_blocks;
@@ -81,6 +84,10 @@ void CachingAllocator::free(Block* block) noexcept {
       block->state == BlockState::in_use) [[likely]] {
     StreamPool* pool = block->pool;
     SpinGuard guard(lock_);
+    if (observer_) [[unlikely]] {  // set since the look above: no before() this once
+      tell(AllocatorEventKind::free_requested, block);
+      tell(AllocatorEventKind::free_completed, block);
+    }
     if (pool->front_blocks < kFrontBlocks) [[likely]] {
       count_free(block);
       Block*& head = pool->front[static_cast<uint64_t>(block->size) / kMinBlock];
@@ -120,6 +127,7 @@ void CachingAllocator::count_free(const Block* block) {
 
 Block* CachingAllocator::allocate_slow(int64_t bytes, const Stream& stream) {
   TENON_ASSERT(bytes > 0);
+  if (AllocatorObserver* o = __atomic_load_n(&observer_, __ATOMIC_ACQUIRE)) o->before(AllocatorEventKind::alloc, bytes);
   Request request;
   Block* block = nullptr;
   bool events;
@@ -174,7 +182,9 @@ Block* CachingAllocator::take_from_cache(const Request& request) {
       Block* block = head;
       head = block->list_next;
       --pool->front_blocks;
-      return hand_out(block, request.bytes);
+      hand_out(block, request.bytes);
+      tell(AllocatorEventKind::alloc, block);
+      return block;
     }
   }
   Block* block = best_fit(request, pool);
@@ -221,7 +231,9 @@ Block* CachingAllocator::cut_and_hand_out(Block* block, Block* rest, const Reque
     ++stats_.splits;
     list(rest);
   }
-  return hand_out(block, request.bytes);
+  hand_out(block, request.bytes);
+  tell(AllocatorEventKind::alloc, block);
+  return block;
 }
 
 Block* CachingAllocator::add_segment(const Request& request, void* memory) {
@@ -232,7 +244,8 @@ Block* CachingAllocator::add_segment(const Request& request, void* memory) {
   const int64_t size = request.segment;
   try {
     segment = segment_slab_.take();
-    *segment = {static_cast<char*>(memory), size, block, nullptr, segments_, request.small, request.direct};
+    *segment = {static_cast<char*>(memory), size,          block,         nullptr, segments_,
+                request.stream.id(),        request.small, request.direct};
     block->pool = pool;
     block->segment = segment;
     block->ptr = segment->ptr;
@@ -249,6 +262,7 @@ Block* CachingAllocator::add_segment(const Request& request, void* memory) {
   ++stats_.segments_allocated;
   stats_.reserved += size;
   stats_.peak_reserved = std::max(stats_.peak_reserved, stats_.reserved);
+  tell(AllocatorEventKind::segment_alloc, segment);
   if (poison_free_ && !request.direct && raw_->host_accessible()) ASAN_POISON_MEMORY_REGION(segment->ptr, size);
   cut_and_hand_out(block, rest, request);
   if (request.direct) block->state = BlockState::direct;
@@ -256,10 +270,15 @@ Block* CachingAllocator::add_segment(const Request& request, void* memory) {
 }
 
 void CachingAllocator::free_slow(Block* block) noexcept {
+  if (AllocatorObserver* o = __atomic_load_n(&observer_, __ATOMIC_ACQUIRE)) {
+    o->before(AllocatorEventKind::free_requested, block->requested);
+  }
   if (block->state == BlockState::direct) return free_direct(block);
   if (block->uses) return free_pending(block);
   poison(block);
   SpinGuard guard(lock_);
+  tell(AllocatorEventKind::free_requested, block);
+  tell(AllocatorEventKind::free_completed, block);
   count_free(block);
   give_back(block);
 }
@@ -338,14 +357,38 @@ void CachingAllocator::configure(const AllocatorSettings& settings) {
     raw_->info(free, total);
     limit = static_cast<int64_t>(static_cast<double>(total) * settings.per_process_memory_fraction);
   }
-  const bool plain =
-      settings.backend == AllocatorBackend::caching && !settings.poison_free && settings.roundup_power2_divisions == 0;
   SpinGuard guard(lock_);
   settings_ = settings;
   limit_ = limit;
   __atomic_store_n(&poison_free_, settings.poison_free, __ATOMIC_RELAXED);
-  __atomic_store_n(&fast_limit_, plain ? std::min(kFrontLimit, settings.small_pool_limit) : 0, __ATOMIC_RELAXED);
+  choose_fast_path();
   merge_fronts();
+}
+
+void CachingAllocator::observe(AllocatorObserver* observer) {
+  SpinGuard guard(lock_);
+  __atomic_store_n(&observer_, observer, __ATOMIC_RELEASE);
+  choose_fast_path();
+}
+
+// Whatever needs more than a push and a pop sends everything the slow way.
+void CachingAllocator::choose_fast_path() {
+  const bool plain = settings_.backend == AllocatorBackend::caching && !settings_.poison_free &&
+                     settings_.roundup_power2_divisions == 0 && !observer_;
+  __atomic_store_n(&fast_limit_, plain ? std::min(kFrontLimit, settings_.small_pool_limit) : 0, __ATOMIC_RELAXED);
+}
+
+void CachingAllocator::tell(AllocatorEventKind kind, const Block* block) {
+  if (observer_) [[unlikely]] {
+    observer_->on_event(
+        {kind, device_, raw_->name(), block->pool->stream.id(), block->ptr, block->size, block->requested});
+  }
+}
+
+void CachingAllocator::tell(AllocatorEventKind kind, const Segment* segment) {
+  if (observer_) [[unlikely]] {
+    observer_->on_event({kind, device_, raw_->name(), segment->stream, segment->ptr, segment->size, 0});
+  }
 }
 
 MemoryStats CachingAllocator::stats() {

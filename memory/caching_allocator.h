@@ -19,6 +19,7 @@
 
 #include <tenon/memory/allocator.h>
 #include <tenon/memory/free_list.h>
+#include <tenon/memory/observer.h>
 #include <tenon/memory/raw_memory.h>
 #include <tenon/memory/settings.h>
 #include <tenon/memory/spin_lock.h>
@@ -78,6 +79,8 @@ class TENON_API CachingAllocator {
   static void release(void* block) noexcept;
 
   void configure(const AllocatorSettings& settings);
+  /// Null for none; see memory/observer.h. The old one may be in use until running calls have returned.
+  void observe(AllocatorObserver* observer);
   void empty_cache();
   MemoryStats stats();
   void reset_peaks();
@@ -122,6 +125,9 @@ class TENON_API CachingAllocator {
   void merge_front(StreamPool* pool);
   void merge_fronts();
   void unlink_segment(Segment* segment);
+  void choose_fast_path();
+  void tell(AllocatorEventKind kind, const Block* block);
+  void tell(AllocatorEventKind kind, const Segment* segment);
   bool idle(const Segment* segment) const;
 
   // Without lock_.
@@ -157,6 +163,7 @@ class TENON_API CachingAllocator {
   std::vector<PendingQueue> pending_;
   AllocatorSettings settings_;
   int64_t limit_ = INT64_MAX;  ///< bytes that may be reserved
+  AllocatorObserver* observer_ = nullptr;
   Slab<Block> block_slab_;
   Slab<Segment> segment_slab_;
 

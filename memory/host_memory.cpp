@@ -10,6 +10,8 @@
 namespace tenon::memory {
 
 RawMemory::~RawMemory() = default;
+void RawMemory::configure(const AllocatorSettings&) {}
+VirtualMemory::~VirtualMemory() = default;
 
 namespace {
 

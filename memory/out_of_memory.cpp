@@ -213,6 +213,10 @@ bool CachingAllocator::release_idle() {
 }
 
 void CachingAllocator::release_segments(Segment* chain) {
+  {
+    SpinGuard guard(lock_);  // told before the device may give the address to somebody else
+    for (Segment* s = chain; s; s = s->next) tell(AllocatorEventKind::segment_free, s);
+  }
   for (Segment* s = chain; s; s = s->next) {
     ASAN_UNPOISON_MEMORY_REGION(s->ptr, s->size);
     raw_->release(s->ptr, s->size);
@@ -242,6 +246,10 @@ void CachingAllocator::raise_out_of_memory(const Request& request) {
   {
     SpinGuard guard(lock_);
     ++stats_.out_of_memory;
+    if (observer_) {
+      observer_->on_event({AllocatorEventKind::out_of_memory, device_, raw_->name(), request.stream.id(), nullptr,
+                           request.segment, request.bytes});
+    }
     settings = settings_.str();
     limited = limit_ < n.total;
     if (limited) n.free = std::min(n.free, std::max<int64_t>(0, limit_ - s.reserved));

@@ -9,6 +9,26 @@
 
 namespace tenon::memory {
 
+/// What expandable segments need: a range of addresses whose pages come and go.
+/// Thread safety: all members may be called from any thread at once, for different ranges.
+class TENON_API VirtualMemory {
+ public:
+  virtual ~VirtualMemory();
+  /// Addresses and sizes below are multiples of this power of two.
+  virtual int64_t granularity() const = 0;
+  /// A range without memory behind it, or null.
+  virtual void* reserve(int64_t bytes) = 0;
+  /// Puts memory behind part of a range, all of it or (false) none.
+  virtual bool map(void* p, int64_t bytes) = 0;
+  /// Takes it away again; any whole pages, however they were mapped. Work queued on them must be finished first: a
+  /// device that cannot know waits for itself, as cudaFree does.
+  virtual void unmap(void* p, int64_t bytes) noexcept = 0;
+  /// Gives a range back, nothing of which is mapped.
+  virtual void unreserve(void* p, int64_t bytes) noexcept = 0;
+};
+
+struct AllocatorSettings;
+
 /// Thread safety: all members may be called from any thread at once.
 class TENON_API RawMemory {
  public:
@@ -22,6 +42,10 @@ class TENON_API RawMemory {
   virtual const char* name() const = 0;
   /// True when the host may read and write the bytes: only then can free blocks be poisoned.
   virtual bool host_accessible() const { return false; }
+  /// Null where segments cannot expand.
+  virtual VirtualMemory* virtual_memory() { return nullptr; }
+  /// Told of settings before the first allocation and when they change. May throw ValueError: nothing has changed then.
+  virtual void configure(const AllocatorSettings& settings);
 };
 
 /// Makes the source of one device; called once per device, the result lives as long as the process.

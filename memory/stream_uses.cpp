@@ -54,6 +54,7 @@ void CachingAllocator::free_pending(Block* block) noexcept {
     }
   }
   SpinGuard guard(lock_);
+  tell(AllocatorEventKind::free_requested, block);
   count_free(block);
   block->state = BlockState::pending;
   pending_bytes_ += block->size;
@@ -102,6 +103,7 @@ void CachingAllocator::finish_pending(bool wait) {
       if (Block* block = use->block; --block->pending == 0) {
         pending_bytes_ -= block->size;
         poison(block);
+        tell(AllocatorEventKind::free_completed, block);
         give_back(block);
       }
     }
@@ -116,6 +118,12 @@ void CachingAllocator::free_direct(Block* block) noexcept {
   Segment* segment = block->segment;
   char* const ptr = segment->ptr;
   const int64_t bytes = segment->size;
+  {
+    SpinGuard guard(lock_);  // told before the device may give the address to somebody else
+    tell(AllocatorEventKind::free_requested, block);
+    tell(AllocatorEventKind::free_completed, block);
+    tell(AllocatorEventKind::segment_free, segment);
+  }
   exact_->release(ptr, bytes);
   {
     SpinGuard guard(lock_);
