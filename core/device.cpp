@@ -13,6 +13,14 @@ const char* name(Backend backend) {
   return kNames[static_cast<int>(backend)];
 }
 
+namespace detail {
+void bad_device(DeviceType type, int index) {
+  const bool several = type == kCUDA || type == kSim;
+  fail<DeviceError>("device: index: expected ", several ? "-1 (the current one) or 0 to " : "0: there is one ",
+                    several ? std::to_string(kMaxDevices - 1) : std::string(name(type)), ", got ", index);
+}
+}  // namespace detail
+
 Device::Device(std::string_view text) {
   const std::size_t colon = text.find(':');
   const std::string_view type = text.substr(0, colon);
@@ -32,7 +40,7 @@ Device::Device(std::string_view text) {
       index = index * 10 + (c - '0');
     }
     good = good && (type_ == kCUDA || type_ == kSim ? index < kMaxDevices : index == 0);
-    *this = Device(type_, index);
+    if (good) *this = Device(type_, index);
   }
   TENON_CHECK(good, DeviceError, "device: expected cpu, cuda, cuda:N, meta or sim:N with N < ", kMaxDevices, ", got \"",
               text, "\"");

@@ -22,13 +22,20 @@ inline constexpr int kMaxDevices = 16;  ///< per type
 enum class Backend : uint8_t { cpu = 0, cuda, meta, sim, sparse_cpu, sparse_cuda, user1, user2 };
 inline constexpr int kBackends = 8;
 
+namespace detail {
+[[noreturn, gnu::cold]] TENON_API void bad_device(DeviceType type, int index);
+}
+
 /// A device type and an ordinal. `index` is 0 for the CPU; Device(kCUDA) means "the current one" and is
-/// resolved to an ordinal when a tensor is made.
+/// resolved to an ordinal when a tensor is made. DeviceError: an index the type cannot have (cpu:1, cuda:16).
 class TENON_API Device {
  public:
   constexpr Device() = default;
   constexpr Device(DeviceType type, int index = -1)  // NOLINT(google-explicit-constructor)
-      : type_(type), index_(static_cast<int8_t>(type == kCUDA || type == kSim ? index : 0)) {}
+      : type_(type), index_(static_cast<int8_t>(type == kCUDA || type == kSim ? index : 0)) {
+    if (index < -1 || index >= (type == kCUDA || type == kSim ? kMaxDevices : 1)) [[unlikely]]
+      detail::bad_device(type, index);
+  }
   /// Parses "cpu", "cuda", "cuda:1", "meta", "sim:0"; throws DeviceError on anything else.
   explicit Device(std::string_view text);
 

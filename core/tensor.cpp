@@ -9,7 +9,7 @@ int64_t TensorBase::stride(int64_t d) const {
 }
 
 bool TensorBase::is_contiguous(MemoryFormat format) const {
-  if (format == MemoryFormat::contiguous || format == MemoryFormat::preserve) return impl_->is_contiguous();
+  if (format == MemoryFormat::contiguous || format == MemoryFormat::preserve) return known("is_contiguous").is_contiguous();
   const int rank = format == MemoryFormat::channels_last ? 4 : 5;
   if (dim() != rank) return false;
   if (numel() == 0) return true;
@@ -24,6 +24,12 @@ bool TensorBase::is_contiguous(MemoryFormat format) const {
 }
 
 TensorOptions TensorBase::options() const { return TensorOptions(dtype()).device(device()); }
+
+namespace detail {
+void undefined_tensor(const char* who) {
+  fail<ValueError>(who, ": expected a tensor, got an undefined one (default-constructed, or an absent gradient)");
+}
+}  // namespace detail
 
 int64_t wrap_dim(int64_t d, int64_t rank, const char* who) {
   const int64_t range = rank == 0 ? 1 : rank;

@@ -55,7 +55,9 @@ class TENON_API Tensor : public TensorBase {
   void record_stream(const Stream& stream) const;
 
   // --- autograd (defined in autograd/) ----------------------------------------------------------------
-  bool requires_grad() const { return impl_->requires_grad() && (!impl_->base() || view_requires_grad()); }
+  bool requires_grad() const {
+    return impl_ && impl_->requires_grad() && (!impl_->base() || view_requires_grad());
+  }
   Tensor& requires_grad_(bool on = true);
   Tensor& set_requires_grad(bool on) { return requires_grad_(on); }
   bool is_leaf() const;
@@ -72,8 +74,8 @@ class TENON_API Tensor : public TensorBase {
   template <class F, class = std::enable_if_t<std::is_void_v<std::invoke_result_t<F&, const Tensor&>>>>
   autograd::HookHandle register_hook(F hook) const;
   /// Same for every view of a tensor; the one it was first taken from.
-  Tensor base() const { return Tensor(impl_->base()); }
-  bool is_view() const { return static_cast<bool>(impl_->base()); }
+  Tensor base() const { return Tensor(known("base").base()); }
+  bool is_view() const { return impl_ && impl_->base(); }
   /// Backpropagates from this tensor; `gradient` may be left out for one-element tensors.
   void backward(const Tensor& gradient = {}, std::optional<bool> retain_graph = {}, bool create_graph = false) const;
   /// Same data, no history. Shares the version counter.

@@ -20,28 +20,31 @@ namespace tenon {
 TENON_API int64_t wrap_dim(int64_t d, int64_t rank, const char* who);
 /// Product of `sizes`; ShapeError naming `who` when one is negative or the count overflows.
 TENON_API int64_t checked_numel(IntArrayRef sizes, const char* who);
+namespace detail {
+[[noreturn, gnu::cold]] TENON_API void undefined_tensor(const char* who);
+}
 
 class TENON_API TensorBase {
  public:
   constexpr TensorBase() = default;
   explicit TensorBase(Ref<TensorImpl> impl) : impl_(static_cast<Ref<TensorImpl>&&>(impl)) {}
 
-  // --- metadata: never launches work, never fails on a defined tensor ---------------------------------
+  // --- metadata: never launches work; ValueError on an undefined tensor, never fails on a defined one ---
   bool defined() const { return impl_.get() != nullptr; }
   explicit operator bool() const = delete;  // ask defined() or item<bool>()
-  int64_t dim() const { return impl_->dim(); }
-  int64_t numel() const { return impl_->numel(); }
-  IntArrayRef sizes() const { return impl_->sizes(); }
-  IntArrayRef strides() const { return impl_->strides(); }
+  int64_t dim() const { return known("dim").dim(); }
+  int64_t numel() const { return known("numel").numel(); }
+  IntArrayRef sizes() const { return known("sizes").sizes(); }
+  IntArrayRef strides() const { return known("strides").strides(); }
   /// Size or stride (in elements) of one dimension; negative counts from the end. IndexError when out of range.
   int64_t size(int64_t d) const;
   int64_t stride(int64_t d) const;
-  int64_t storage_offset() const { return impl_->offset(); }
-  DType dtype() const { return impl_->dtype(); }
-  int64_t itemsize() const { return item_size(impl_->dtype()); }
+  int64_t storage_offset() const { return known("storage_offset").offset(); }
+  DType dtype() const { return known("dtype").dtype(); }
+  int64_t itemsize() const { return item_size(dtype()); }
   int64_t nbytes() const { return numel() * itemsize(); }
-  Device device() const { return impl_->device(); }
-  Backend backend() const { return impl_->backend(); }
+  Device device() const { return known("device").device(); }
+  Backend backend() const { return known("backend").backend(); }
   Layout layout() const { return Layout::strided; }
   bool is_cpu() const { return device().is_cpu(); }
   bool is_cuda() const { return device().is_cuda(); }
@@ -49,11 +52,11 @@ class TENON_API TensorBase {
   bool is_contiguous(MemoryFormat format = MemoryFormat::contiguous) const;
   bool is_floating_point() const { return tenon::is_floating_point(dtype()); }
   bool is_complex() const { return tenon::is_complex(dtype()); }
-  bool is_pinned() const { return impl_->storage() && impl_->storage()->pinned(); }
+  bool is_pinned() const { return storage() && storage()->pinned(); }
   TensorOptions options() const;
-  const Storage& storage() const { return impl_->storage(); }
+  const Storage& storage() const { return known("storage").storage(); }
   /// Version of the storage: grows with every in-place write to any view of it.
-  uint32_t version() const { return impl_->storage() ? impl_->storage()->version() : 0; }
+  uint32_t version() const { return storage() ? storage()->version() : 0; }
   bool is_same(const TensorBase& other) const { return impl_ == other.impl_; }
   uint32_t use_count() const { return impl_ ? impl_->use_count() : 0; }
   void reset() { impl_ = nullptr; }
@@ -61,7 +64,7 @@ class TENON_API TensorBase {
 
   // --- data -------------------------------------------------------------------------------------------
   /// Address of the first element (device memory for device tensors); null when there are no elements.
-  void* data_ptr() const { return impl_->data(); }
+  void* data_ptr() const { return known("data_ptr").data(); }
   /// The same, typed; DtypeError when T is not the tensor's type.
   template <class T>
   T* data_ptr() const {
@@ -87,6 +90,10 @@ class TENON_API TensorBase {
   }
 
  protected:
+  const TensorImpl& known(const char* who) const {
+    if (!impl_) [[unlikely]] detail::undefined_tensor(who);
+    return *impl_;
+  }
   Ref<TensorImpl> impl_;
 };
 
