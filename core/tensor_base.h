@@ -57,6 +57,8 @@ class TENON_API TensorBase {
   const Storage& storage() const { return known("storage").storage(); }
   /// Version of the storage: grows with every in-place write to any view of it.
   uint32_t version() const { return storage() ? storage()->version() : 0; }
+  /// Made in inference mode: it can never enter a graph.
+  bool is_inference() const { return known("is_inference").inference(); }
   bool is_same(const TensorBase& other) const { return impl_ == other.impl_; }
   uint32_t use_count() const { return impl_ ? impl_->use_count() : 0; }
   void reset() { impl_ = nullptr; }

@@ -42,6 +42,22 @@ void pass(const LayerCall& c, uint32_t from) {
 
 }  // namespace
 
+struct Recorders {
+  /// Starts the guards from the outermost up to `innermost`, but only those inside `outside`, around the call.
+  static void run(const LayerCall& call, const RecordFunctionGuard* innermost, const RecordFunctionGuard* outside) {
+    if (innermost == outside) return pass(call, kTracerLayer);
+    const RecordFunctionGuard* next = innermost;
+    while (next->previous_ != outside) next = next->previous_;
+    struct Scope {
+      const RecordHook& hook;
+      const OpBase& op;
+      void* token;
+      ~Scope() { hook.end(hook.context, token, op); }
+    } scope{next->hook_, call.op, next->hook_.start(next->hook_.context, call.op, call.args)};
+    run(call, innermost, next);
+  }
+};
+
 void set_layer(Layer layer, LayerFunction function) {
   LayerFunction& slot = layer == kTracerLayer ? tracer_ : layer == kAutocastLayer ? autocast_ : autograd_;
   __atomic_store_n(&slot, function, __ATOMIC_RELEASE);
@@ -52,15 +68,8 @@ void run_below(const LayerCall& call, Layer layer) { pass(call, static_cast<uint
 void run_layers(const OpBase& op, Form form, std::span<Value> args, std::span<const Tensor> destinations,
                 Results& results) {
   const LayerCall call{op, form, args, destinations, results};
-  const RecordFunctionGuard* recorder = recorder_;
-  if (!recorder || !(thread_state.always & kProfilerLayer)) return pass(call, kTracerLayer);
-  struct Scope {
-    const RecordHook& hook;
-    const OpBase& op;
-    void* token;
-    ~Scope() { hook.end(hook.context, token, op); }
-  } scope{recorder->hook_, op, recorder->hook_.start(recorder->hook_.context, op, args)};
-  pass(call, kTracerLayer);
+  if (!recorder_ || !(thread_state.always & kProfilerLayer)) return pass(call, kTracerLayer);
+  Recorders::run(call, recorder_, nullptr);
 }
 
 RecordFunctionGuard::RecordFunctionGuard(const RecordHook& hook)

@@ -30,7 +30,7 @@ struct RecordHook {
   void (*end)(void* context, void* token, const OpBase& op);
   void* context;
 };
-/// One hook per scope. Scopes nest, and only the innermost one's hook runs: an inner NvtxRanges hides an outer profiler.
+/// One hook per scope. Scopes nest: the hooks of all of them start, the outermost first, and end in the other order.
 class TENON_API RecordFunctionGuard {
  public:
   explicit RecordFunctionGuard(const RecordHook& hook);
@@ -39,7 +39,7 @@ class TENON_API RecordFunctionGuard {
   RecordFunctionGuard& operator=(const RecordFunctionGuard&) = delete;
 
  private:
-  friend void run_layers(const OpBase&, Form, std::span<Value>, std::span<const Tensor>, Results&);
+  friend struct Recorders;
   RecordHook hook_;
   const RecordFunctionGuard* previous_;
   uint32_t mask_;

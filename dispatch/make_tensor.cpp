@@ -49,11 +49,9 @@ Tensor make_view(const Tensor& self, IntArrayRef sizes, IntArrayRef strides, int
     return Tensor(static_cast<Ref<TensorImpl>&&>(view));
   }
   ViewMode mode = from->base() ? from->view_mode() : ViewMode::normal;
-  if (mode == ViewMode::normal) {
-    if (multi_output) mode = ViewMode::multi_output;
-    // Only a view of something that already takes part in a graph is spoilt by no-grad mode.
-    if (!grad_enabled() && from->requires_grad()) mode = ViewMode::no_grad;
-  }
+  if (mode == ViewMode::normal && multi_output) mode = ViewMode::multi_output;
+  // Only a view of something that already takes part in a graph is spoilt by no-grad mode.
+  if (!grad_enabled() && from->requires_grad()) mode = ViewMode::no_grad;
   impl->set_base(from->base() ? from->base() : Ref<TensorImpl>::share(from), mode);
   return Tensor(static_cast<Ref<TensorImpl>&&>(view));
 }

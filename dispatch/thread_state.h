@@ -60,6 +60,7 @@ class BelowLayersGuard {
 
 namespace tenon {
 using dispatch::grad_enabled;
+using dispatch::GradModeGuard;
 using dispatch::set_grad_enabled;
 
 /// No operator of this thread records a gradient while it lives.
@@ -71,11 +72,13 @@ struct EnableGradGuard : dispatch::GradModeGuard {
   EnableGradGuard() : GradModeGuard(true) {}
 };
 /// Like NoGradGuard, and new tensors can never enter a graph: no view relations, no version checks.
+/// InferenceMode(false) records again, also inside an InferenceMode or NoGradGuard.
 class InferenceMode {
  public:
-  explicit InferenceMode(bool on = true) : grad_(!on && grad_enabled()), previous_(dispatch::thread_state.inference) {
+  explicit InferenceMode(bool on = true) : grad_(!on), previous_(dispatch::thread_state.inference) {
     dispatch::thread_state.inference = on;
   }
+  static bool is_enabled() { return dispatch::thread_state.inference; }
   ~InferenceMode() { dispatch::thread_state.inference = previous_; }
   InferenceMode(const InferenceMode&) = delete;
   InferenceMode& operator=(const InferenceMode&) = delete;

@@ -188,8 +188,39 @@ TEST_CASE("RecordFunction sees every operator once, composites around their part
   CHECK(std::count(outer.events.begin(), outer.events.end(), "-mul") == 1);
   CHECK(inner.events == Events{"+neg", "-neg"});
   CHECK(outer.events.back() == "-clone");
+  CHECK(std::count(outer.events.begin(), outer.events.end(), "+neg") == 1);  // outer scopes see it too
   CHECK(std::count(outer.events.begin(), outer.events.end(), "+exp") == 0);
   CHECK(std::count(outer.events.begin(), outer.events.end(), "+copy") == 0);  // below the layers
+}
+
+TEST_CASE("RecordFunction: nested hooks start from the outermost, and end in the other order") {
+  Events events;
+  struct Named {
+    Events* events;
+    std::string name;
+    RecordHook hook() {
+      return {
+          [](void* self, const OpBase&, std::span<const Value>) -> void* {
+            static_cast<Named*>(self)->events->push_back("+" + static_cast<Named*>(self)->name);
+            return self;
+          },
+          [](void* self, void* token, const OpBase&) {
+            static_cast<Named*>(self)->events->push_back((token == self ? "-" : "?") + static_cast<Named*>(self)->name);
+          },
+          this};
+    }
+  } outer{&events, "outer"}, middle{&events, "middle"}, inner{&events, "inner"};
+  const Tensor a = ones({2});
+  const RecordFunctionGuard first(outer.hook());
+  {
+    const RecordFunctionGuard second(middle.hook());
+    const RecordFunctionGuard third(inner.hook());
+    op::neg(a);
+  }
+  CHECK(events == Events{"+outer", "+middle", "+inner", "-inner", "-middle", "-outer"});
+  events.clear();
+  op::neg(a);
+  CHECK(events == Events{"+outer", "-outer"});
 }
 
 TEST_CASE("grad mode and inference mode belong to the thread and end with their scope") {
