@@ -8,13 +8,13 @@
 namespace tenon::dispatch {
 
 void Call::change_device(Device device) {
-  const int now = current_device(kCUDA);
+  const Device now(device.type(), current_device(device.type()));
   set_current_device(device);
-  if (previous_device_ < 0) previous_device_ = now;
+  if (previous_device_.is_cpu()) previous_device_ = now;
 }
 void Call::leave() noexcept {
   try {
-    set_current_device(Device(kCUDA, previous_device_));
+    set_current_device(previous_device_);
   } catch (...) {  // the device was current before; a failure here will be met again by whoever uses it
   }
 }

@@ -15,7 +15,7 @@ class TENON_API Call {
   Call(const OpBase& operation, Form call_form, std::span<const Tensor> outs)
       : op(operation), form(call_form), destinations(outs), context_(operation.schema().text.data()) {}
   ~Call() {
-    if (previous_device_ >= 0) [[unlikely]]
+    if (!previous_device_.is_cpu()) [[unlikely]]
       leave();
   }
   Call(const Call&) = delete;
@@ -30,7 +30,7 @@ class TENON_API Call {
   Device device_of(std::initializer_list<const Tensor*> tensors) const;
   /// Makes `device` current until the call ends, so that kernels are queued there. output() does it too.
   void enter(Device device) {
-    if (device.type() == kCUDA && device.index() != current_device(kCUDA)) [[unlikely]]
+    if ((device.is_cuda() || device.is_sim()) && device.index() != current_device(device.type())) [[unlikely]]
       change_device(device);
   }
   /// For messages: "max.dim".
@@ -44,7 +44,7 @@ class TENON_API Call {
   void change_device(Device device);
   void leave() noexcept;
   OpContext context_;
-  int previous_device_ = -1;
+  Device previous_device_;  // the CPU: unchanged
 };
 
 namespace detail {

@@ -2,7 +2,16 @@
 #include <tenon/dispatch/loop_plan.h>
 #include <tenon/dispatch/reduce_plan.h>
 
+#include <cstring>
+
 namespace tenon {
+
+LoopPlan::LoopPlan(const LoopPlan& o) {
+  std::memcpy(static_cast<void*>(this), static_cast<const void*>(&o), sizeof o);
+  for (int i = 0; i < operands; ++i) {
+    if (is_number(i)) data[i] = reinterpret_cast<char*>(number[i]);
+  }
+}
 namespace {
 
 // Stride in bytes of dimension `d` of the common shape for one tensor: 0 where it broadcasts.

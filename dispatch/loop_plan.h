@@ -23,8 +23,8 @@ struct LoopPlan {
   DType dtype[kMaxOperands];
   alignas(16) unsigned char number[kMaxOperands][16];  ///< values in the operand's dtype
 
-  LoopPlan() {}                        // large and filled by its builder: not zeroed
-  LoopPlan(const LoopPlan&) = delete;  // data[] may point into number[]
+  LoopPlan() {}                           // large and filled by its builder: not zeroed
+  TENON_API LoopPlan(const LoopPlan& o);  // the copy's numbers are its own
   LoopPlan& operator=(const LoopPlan&) = delete;
   bool is_number(int i) const { return (numbers >> i) & 1u; }
 };

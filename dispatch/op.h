@@ -13,6 +13,7 @@
 #pragma once
 
 #include <tenon/dispatch/call.h>
+#include <tenon/dispatch/kernel_call.h>
 #include <tenon/dispatch/thread_state.h>
 
 namespace tenon::dispatch {
@@ -66,7 +67,7 @@ class Op<R(Args...), K> : public OpBase {
   R out(const Tensor& result, Args... args) const { return into(Form::out, {&result, 1}, args...); }
   R out(std::span<const Tensor> results, Args... args) const { return into(Form::out, results, args...); }
 
-  K* kernel(Backend backend, Key key) const { return reinterpret_cast<K*>(OpBase::kernel(backend, key)); }
+  KernelCall<K> kernel(Backend backend, Key key) const { return {OpBase::kernel(backend, key), backend}; }
 
  private:
   static uint32_t layers(const Args&... args) {

@@ -64,7 +64,7 @@ class TENON_API Pointwise {
     LoopPlan plan;
     prepare(plan, compute, result);
     if (device_.type() != kMeta) {
-      auto* kernel = reinterpret_cast<K*>(cell.kernel(backend_, key));
+      const KernelCall<K> kernel(cell.kernel(backend_, key), backend_);
       if (plan.numel != 0) kernel(plan, attributes...);
     }
     return static_cast<Tensor&&>(output_);

@@ -47,7 +47,7 @@ class TENON_API Reduction {
     ReducePlan plan;
     prepare(plan, outputs, dtypes);
     if (self_.device().is_meta()) return;
-    auto* kernel = reinterpret_cast<K*>(call_.op.kernel(self_.backend(), key_of(self_.dtype())));
+    const KernelCall<K> kernel(call_.op.kernel(self_.backend(), key_of(self_.dtype())), self_.backend());
     if (plan.kept_numel != 0) kernel(plan, attributes...);
   }
   void set_mask(uint32_t mask, bool keepdim);

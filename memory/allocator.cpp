@@ -4,6 +4,7 @@
 #include <tenon/memory/allocator.h>
 #include <tenon/memory/caching_allocator.h>
 #include <tenon/memory/host_memory.h>
+#include <tenon/memory/sim_memory.h>
 #include <tenon/streams/raw_streams.h>
 
 #include <pthread.h>
@@ -62,9 +63,13 @@ void register_factory(int row, const char* what, RawMemoryFactory factory) {
 
 RawMemory* make_raw(int row, Device device) {
   if (row == static_cast<int>(kCPU)) return host_memory();
+  RawMemoryFactory factory = factories[row].load(std::memory_order_acquire);
   // Questions about CUDA load its library, which registers here; its absence is an error with the reason.
-  if (row == kPinned || device.is_cuda()) raw_streams(kCUDA);
-  const RawMemoryFactory factory = factories[row].load(std::memory_order_acquire);
+  if (!factory && (row == kPinned || device.is_cuda())) {
+    raw_streams(kCUDA);
+    factory = factories[row].load(std::memory_order_acquire);
+  }
+  if (!factory && device.is_sim()) factory = &sim_memory;
   TENON_CHECK(factory, DeviceError, "allocate: no memory is registered for ",
               row == kPinned ? "pinned host memory" : name(device.type()));
   return factory(device.index());

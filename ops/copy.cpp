@@ -6,8 +6,6 @@
 #include <tenon/streams/guard.h>
 #include <tenon/streams/raw_streams.h>
 
-#include <cstring>
-
 namespace tenon {
 namespace detail {
 DimVector format_strides(const Tensor& like, MemoryFormat format, const char* who);
@@ -46,11 +44,6 @@ void copy_on_device(const Tensor& to, const Tensor& from) {
 // Contiguous bytes between devices. The stream of the device side orders the copy.
 void copy_bytes(const Tensor& to, const Tensor& from, bool non_blocking) {
   const Device side = to.is_cpu() ? from.device() : to.device();
-  if (side.is_sim()) {
-    current_stream(side).synchronize();
-    std::memcpy(to.data_ptr(), from.data_ptr(), static_cast<std::size_t>(to.nbytes()));
-    return;
-  }
   const DeviceGuard guard(side);
   const Stream stream = current_stream(side);
   if (!to.is_cpu() && !from.is_cpu()) current_stream(to.device()).wait_stream(current_stream(from.device()));
@@ -79,6 +72,8 @@ void copy_any(const Tensor& to, const Tensor& from, bool non_blocking) {
     source = make_tensor(to.sizes(), to.dtype(), from.device());
     copy_on_device(source, from);
   }
+  // Devices of two kinds do not know each other's memory.
+  if (!to.is_cpu() && !from.is_cpu() && to.device().type() != from.device().type()) source = source.to(Device(kCPU));
   if (to.is_contiguous()) return copy_bytes(to, source, non_blocking && source.is_same(from));
   const Tensor landing = make_tensor(to.sizes(), to.dtype(), to.device());
   copy_bytes(landing, source, false);
@@ -117,7 +112,7 @@ Tensor to_copy(Call&, const Tensor& self, std::optional<DType> dtype, std::optio
                std::optional<MemoryFormat> format) {
   const Device target = resolve(device.value_or(self.device()));
   const DimVector strides = format_strides(self, format.value_or(MemoryFormat::preserve), "to");
-  const bool pinned = target.is_cpu() && self.is_cuda() && non_blocking;
+  const bool pinned = target.is_cpu() && (self.is_cuda() || self.device().is_sim()) && non_blocking;
   const Tensor out = make_tensor(self.sizes(), dtype.value_or(self.dtype()), target, strides, pinned);
   copy_any(out, self, non_blocking);
   return out;

@@ -90,7 +90,7 @@ std::tuple<Tensor, Tensor> nll_loss_forward(Call& call, const Tensor& self, cons
   if (!out.is_contiguous()) out = dispatch::make_tensor(sizes, self.dtype(), device);
   Tensor total = call.output(1, IntArrayRef(), self.dtype(), device, {&self, &target, &weight});
   if (out.is_meta()) return {out, total};
-  auto* const kernel = op::nll_loss_forward.kernel(self.backend(), dispatch::key_of(self.dtype()));
+  const auto kernel = op::nll_loss_forward.kernel(self.backend(), dispatch::key_of(self.dtype()));
   if (reduction == kReductionNone || target.numel() == 0) total.zero_();
   if (target.numel() == 0) {
     if (reduction != kReductionNone)

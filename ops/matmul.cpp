@@ -44,7 +44,7 @@ Tensor product(Call& call, const dispatch::Op<Tensor(const Tensor&, const Tensor
   const Device device = call.device_of({&a, &b});
   const Tensor out = call.output(0, product_sizes(a, b), a.dtype(), device, {&a, &b});
   if (!out.is_meta()) {
-    MatmulKernel* const kernel = handle.kernel(a.backend(), dispatch::key_of(a.dtype()));
+    const auto kernel = handle.kernel(a.backend(), dispatch::key_of(a.dtype()));
     if (out.numel() != 0) kernel(out, Tensor(), a, b, 0, 1);
   }
   return out;
@@ -79,7 +79,7 @@ Tensor add_product(Call& call, const AddProduct& handle, const Tensor& self, con
   const bool own = !call.destinations.empty() && call.destinations[0].is_same(self);
   const Tensor out = call.output(0, sizes, t, device, {&a, &b, own ? nullptr : &self});
   if (out.is_meta()) return out;
-  MatmulKernel* const kernel = handle.kernel(a.backend(), dispatch::key_of(t));
+  const auto kernel = handle.kernel(a.backend(), dispatch::key_of(t));
   if (out.numel() == 0) return out;
   const bool zero = is_integral(t, true) ? beta.integer() == 0 : beta.equal(0);
   kernel(out, zero ? Tensor() : added, a, b, beta, alpha);

@@ -64,7 +64,7 @@ std::tuple<Tensor, Tensor, Tensor> native_layer_norm(Call& call, const Tensor& i
   const Tensor out = own(0, input.sizes(), input.dtype());
   Tensor mean = own(1, g.statistics, t), rstd = own(2, g.statistics, t);
   if (out.is_meta()) return {out, mean, rstd};
-  auto* const kernel = op::native_layer_norm.kernel(input.backend(), dispatch::key_of(input.dtype()));
+  const auto kernel = op::native_layer_norm.kernel(input.backend(), dispatch::key_of(input.dtype()));
   if (input.numel() == 0) {
     if (mean.numel() != 0) mean.zero_(), rstd.zero_();
     return {out, mean, rstd};

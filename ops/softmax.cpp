@@ -18,7 +18,7 @@ Tensor forward(Call& call, const Handle& handle, const Tensor& self, int64_t dim
   const int64_t d = wrap_dim(dim, x.dim(), std::string(call.name()).c_str());
   const Tensor out = call.output(0, x.sizes(), x.dtype(), x.device(), {&x});
   if (out.is_meta()) return out;
-  SoftmaxKernel* const kernel = handle.kernel(x.backend(), dispatch::key_of(x.dtype()));
+  const auto kernel = handle.kernel(x.backend(), dispatch::key_of(x.dtype()));
   if (out.numel() != 0) kernel(at_least_1d(out), at_least_1d(x), d);
   return out;
 }

@@ -129,6 +129,18 @@ double Event::elapsed_time(const Event& end) const {
 }
 
 namespace detail {
+void destroy_pooled_events(DeviceType type) noexcept {
+  RawStreams* raw = registered_raw_streams(type);
+  for (int index = 0; raw && index < kMaxDevices; ++index) {
+    EventPool& pool = event_pool(Device(type, index));
+    std::lock_guard lock(pool.mutex);
+    for (auto& list : pool.free) {
+      for (void* handle : list) raw->destroy_event(index, handle);
+      list.clear();
+    }
+  }
+}
+
 void forget_pooled_events(DeviceType type) {
   if (runs_inline(type)) return;
   for (int index = 0; index < kMaxDevices; ++index) {

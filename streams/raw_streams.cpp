@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <tenon/streams/availability.h>
 #include <tenon/streams/raw_streams.h>
+#include <tenon/streams/sim_streams.h>
 #include <tenon/streams/state.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 namespace tenon {
 
 RawStreams::~RawStreams() = default;
+void RawStreams::launch(int, void*, const char*, Function<void()> kernel) { kernel(); }
 bool RawStreams::device_properties(int, cuda::DeviceProperties&) { return false; }
 void RawStreams::memory_info(int, int64_t& free, int64_t& total) { free = total = 0; }
 int RawStreams::runtime_version() { return 0; }
@@ -128,6 +130,11 @@ void register_raw_streams(DeviceType type, RawStreams* streams) {
 
 RawStreams* find_raw_streams(DeviceType type) noexcept {
   RawStreams* streams = registered[static_cast<int>(type)].load(std::memory_order_acquire);
+  if (!streams && type == kSim) {
+    // Always there, but made on the first question, so that another implementation can take its place before.
+    registered[static_cast<int>(kSim)].compare_exchange_strong(streams, &sim::SimStreams::instance());
+    return registered[static_cast<int>(kSim)].load(std::memory_order_acquire);
+  }
   if (streams || type != kCUDA || forked.load(std::memory_order_relaxed)) return streams;
   try {
     load_cuda_library();

@@ -48,6 +48,8 @@ class TENON_API RawStreams {
   /// Queues a copy of bytes between any two places the device type can address, host memory included. Pageable host
   /// memory may be staged before the call returns.
   virtual void copy(int device, void* stream, void* to, const void* from, int64_t bytes) = 0;
+  /// Queues a kernel that runs on the host: the simulated device's operators. The default runs it at once.
+  virtual void launch(int device, void* stream, const char* name, Function<void()> kernel);
   /// True while a graph is captured on that stream: events and synchronisation are restricted then.
   virtual bool is_capturing(int device, void* stream) = 0;
 

@@ -49,5 +49,7 @@ RawStreams* registered_raw_streams(DeviceType type) noexcept;
 /// Called around a replacement of the implementation (tests): forget every pooled handle of the type.
 void forget_pooled_streams(DeviceType type);
 void forget_pooled_events(DeviceType type);
+/// Gives the pooled events back to the implementation.
+void destroy_pooled_events(DeviceType type) noexcept;
 
 }  // namespace tenon::detail
