@@ -2,13 +2,8 @@
 #include <tenon/autograd/anomaly.h>
 #include <tenon/autograd/hooks.h>
 #include <tenon/core/operand.h>
+#include <tenon/core/stack_trace.h>
 #include <tenon/dispatch/thread_state.h>
-
-#include <cxxabi.h>
-#include <dlfcn.h>
-#include <execinfo.h>
-
-#include <cstdlib>
 
 namespace tenon::autograd {
 
@@ -18,36 +13,16 @@ AnomalyMode::AnomalyMode(bool check_nan) : previous_(anomaly_level) { anomaly_le
 AnomalyMode::~AnomalyMode() { anomaly_level = previous_; }
 
 void remember_site(Node& node) {
-  void* frames[48];
-  const int n = backtrace(frames, 48);
+  void* frames[kMaxStackFrames];
+  const int n = capture_stack(frames, kMaxStackFrames);
   node.set_site({frames, frames + n});
 }
 
 namespace {
-// The innermost functions outside the library, by name where the program exports names, else by address.
+// The innermost functions outside the library.
 std::string describe(const NodeHooks* hooks) {
   if (!hooks || hooks->site.empty()) return " (recorded outside anomaly mode)";
-  Dl_info own{};
-  dladdr(reinterpret_cast<void*>(&remember_site), &own);
-  std::string text = "\n  recorded at";
-  int shown = 0;
-  for (void* address : hooks->site) {
-    Dl_info info{};
-    if (!dladdr(address, &info) || info.dli_fbase == own.dli_fbase) continue;
-    if (shown++ == 4) break;
-    int status = 0;
-    char* plain = info.dli_sname ? abi::__cxa_demangle(info.dli_sname, nullptr, nullptr, &status) : nullptr;
-    text += tenon::detail::concat(
-        shown > 1 ? " < " : " ",
-        plain            ? plain
-        : info.dli_sname ? info.dli_sname
-                         : info.dli_fname,
-        plain || info.dli_sname ? "" : "+",
-        plain || info.dli_sname ? std::string()
-                                : std::to_string(static_cast<char*>(address) - static_cast<char*>(info.dli_fbase)));
-    std::free(plain);
-  }
-  return shown ? text : std::string();
+  return "\n  recorded at " + site_text(hooks->site);
 }
 
 bool has_nan(std::span<const Tensor> tensors) {

@@ -9,7 +9,8 @@ int64_t TensorBase::stride(int64_t d) const {
 }
 
 bool TensorBase::is_contiguous(MemoryFormat format) const {
-  if (format == MemoryFormat::contiguous || format == MemoryFormat::preserve) return known("is_contiguous").is_contiguous();
+  if (format == MemoryFormat::contiguous || format == MemoryFormat::preserve)
+    return known("is_contiguous").is_contiguous();
   const int rank = format == MemoryFormat::channels_last ? 4 : 5;
   if (dim() != rank) return false;
   if (numel() == 0) return true;

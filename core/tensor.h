@@ -18,7 +18,7 @@ using TensorList = std::span<const Tensor>;
 namespace autograd {
 class Node;
 class HookHandle;
-}
+}  // namespace autograd
 
 class TENON_API Tensor : public TensorBase {
  public:
@@ -55,9 +55,7 @@ class TENON_API Tensor : public TensorBase {
   void record_stream(const Stream& stream) const;
 
   // --- autograd (defined in autograd/) ----------------------------------------------------------------
-  bool requires_grad() const {
-    return impl_ && impl_->requires_grad() && (!impl_->base() || view_requires_grad());
-  }
+  bool requires_grad() const { return impl_ && impl_->requires_grad() && (!impl_->base() || view_requires_grad()); }
   Tensor& requires_grad_(bool on = true);
   Tensor& set_requires_grad(bool on) { return requires_grad_(on); }
   bool is_leaf() const;

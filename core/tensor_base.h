@@ -93,7 +93,8 @@ class TENON_API TensorBase {
 
  protected:
   const TensorImpl& known(const char* who) const {
-    if (!impl_) [[unlikely]] detail::undefined_tensor(who);
+    if (!impl_) [[unlikely]]
+      detail::undefined_tensor(who);
     return *impl_;
   }
   Ref<TensorImpl> impl_;

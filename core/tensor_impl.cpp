@@ -1,8 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tenon/core/pool.h>
 #include <tenon/core/tensor_impl.h>
+#include <tenon/core/tensor_observer.h>
 
 namespace tenon {
+namespace {
+constinit detail::TensorObserver* tensor_observer = nullptr;
+detail::TensorObserver* observer() { return __atomic_load_n(&tensor_observer, __ATOMIC_ACQUIRE); }
+}  // namespace
+
+detail::TensorObserver::~TensorObserver() = default;
+detail::TensorObserver* detail::exchange_tensor_observer(TensorObserver* observer) noexcept {
+  return __atomic_exchange_n(&tensor_observer, observer, __ATOMIC_ACQ_REL);
+}
 
 AutogradSlot::~AutogradSlot() = default;
 
@@ -32,10 +42,14 @@ TensorImpl* TensorImpl::create(Storage storage, DType dtype, Backend backend, De
   t->device_ = device;
   t->offset_ = offset;
   t->set_dims(sizes, strides);
+  if (detail::TensorObserver* o = observer()) [[unlikely]]
+    o->created(t);
   return t;
 }
 
 void TensorImpl::destroy(TensorImpl* t) noexcept {
+  if (detail::TensorObserver* o = observer()) [[unlikely]]
+    o->destroyed(t);
   delete t->autograd;
   if (t->dims_ != t->inline_) delete[] t->dims_;
   t->~TensorImpl();

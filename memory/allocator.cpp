@@ -118,6 +118,16 @@ void register_raw_memory(DeviceType type, RawMemoryFactory factory) {
 
 void register_pinned_memory(RawMemoryFactory factory) { register_factory(kPinned, "pinned", factory); }
 
+std::vector<AllocatorEntry> existing_allocators() {
+  std::vector<AllocatorEntry> list;
+  for (int row = 0; row < kRows; ++row) {
+    for (auto& slot : allocators[row]) {
+      if (CachingAllocator* made = slot.load(std::memory_order_acquire)) list.push_back({made, row == kPinned});
+    }
+  }
+  return list;
+}
+
 DataPtr allocate(Device device, int64_t bytes) {
   if (device.is_cpu()) [[likely]]
     return take(find(0, device), bytes, Stream());
@@ -151,6 +161,7 @@ void record_stream(const Storage& storage, const Stream& stream) {
 
 MemoryStats memory_stats(Device device) { return find(device).stats(); }
 void reset_peak_memory_stats(Device device) { find(device).reset_peaks(); }
+void reset_accumulated_memory_stats(Device device) { find(device).reset_accumulated(); }
 
 int64_t memory_allocated(Device device) {
   int64_t allocated, peak, reserved;
@@ -169,6 +180,8 @@ int64_t memory_reserved(Device device) {
   find(device).usage(allocated, peak, reserved);
   return reserved;
 }
+
+int64_t max_memory_reserved(Device device) { return find(device).stats().peak_reserved; }
 
 void empty_cache(Device device) { find(device).empty_cache(); }
 MemoryStats pinned_memory_stats() { return pinned().stats(); }

@@ -20,17 +20,32 @@ TENON_API Storage make_storage(Device device, int64_t bytes, bool pinned = false
 /// The block of `storage` is not reused before `stream` has passed the work it has now.
 TENON_API void record_stream(const Storage& storage, const Stream& stream);
 
-/// Bytes unless the name says otherwise. "allocated" counts blocks in use, "reserved" what the device gave.
+/// One of an allocator's two pools (Note [Size classes] in memory/caching_allocator.h). Bytes, except the counts.
+struct MemoryPoolStats {
+  int64_t allocated = 0, reserved = 0;
+  int64_t allocations = 0, frees = 0, segments = 0;
+};
+/// Bytes unless the name says otherwise. "allocated" counts blocks in use, "active" also freed ones that other streams
+/// still use, "requested" what was asked for before rounding, "reserved" what the device gave.
 struct MemoryStats {
-  int64_t allocated = 0, peak_allocated = 0, reserved = 0, peak_reserved = 0, active = 0, requested = 0;
+  int64_t allocated = 0, peak_allocated = 0, reserved = 0, peak_reserved = 0;
+  int64_t active = 0, peak_active = 0, requested = 0, peak_requested = 0;
+  int64_t live_blocks = 0, cached_blocks = 0, segments = 0, largest_free_block = 0;
+  MemoryPoolStats small, large;
+  // Accumulated since the start or reset_accumulated_memory_stats; the last four in bytes.
   int64_t allocations = 0, frees = 0, segments_allocated = 0, segments_released = 0, splits = 0, merges = 0;
-  int64_t cached_blocks = 0, largest_free_block = 0, out_of_memory = 0, retries = 0;
+  int64_t out_of_memory = 0, retries = 0;
+  int64_t total_allocated = 0, total_freed = 0, total_reserved = 0, total_released = 0;
 };
 TENON_API MemoryStats memory_stats(Device device);
+/// Every peak becomes what is current.
 TENON_API void reset_peak_memory_stats(Device device);
+/// Every accumulated count and total becomes 0.
+TENON_API void reset_accumulated_memory_stats(Device device);
 TENON_API int64_t memory_allocated(Device device);
 TENON_API int64_t max_memory_allocated(Device device);
 TENON_API int64_t memory_reserved(Device device);
+TENON_API int64_t max_memory_reserved(Device device);
 /// Gives every unused cached segment back to the device (its frees synchronise).
 TENON_API void empty_cache(Device device);
 /// The numbers of the page-locked host memory behind allocate_pinned(); its cache goes with empty_pinned_cache().

@@ -56,6 +56,7 @@ struct alignas(64) Block {
   StreamUse* uses;
   int32_t pending;  ///< outstanding events
   BlockState state;
+  bool small;  ///< its segment's
 
   Block* list_prev;
   Block* prev;  ///< neighbours in the segment

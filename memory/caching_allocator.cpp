@@ -115,7 +115,14 @@ Block* CachingAllocator::hand_out(Block* block, int64_t bytes) {
   stats_.allocated += block->size;
   stats_.requested += bytes;
   ++stats_.allocations;
-  if (stats_.allocated > stats_.peak_allocated) stats_.peak_allocated = stats_.allocated;
+  stats_.total_allocated += block->size;
+  if (!block->small) [[unlikely]] {
+    stats_.large.allocated += block->size;
+    ++stats_.large.allocations;
+  }
+  stats_.peak_allocated = std::max(stats_.peak_allocated, stats_.allocated);
+  stats_.peak_requested = std::max(stats_.peak_requested, stats_.requested);
+  stats_.peak_active = std::max(stats_.peak_active, stats_.allocated + pending_bytes_);
   return block;
 }
 
@@ -123,6 +130,10 @@ void CachingAllocator::count_free(const Block* block) {
   stats_.allocated -= block->size;
   stats_.requested -= block->requested;
   ++stats_.frees;
+  if (!block->small) [[unlikely]] {
+    stats_.large.allocated -= block->size;
+    ++stats_.large.frees;
+  }
 }
 
 Block* CachingAllocator::allocate_slow(int64_t bytes, const Stream& stream) {
@@ -220,6 +231,7 @@ Block* CachingAllocator::cut_and_hand_out(Block* block, Block* rest, const Reque
   if (rest) {
     rest->pool = block->pool;
     rest->segment = block->segment;
+    rest->small = block->small;
     rest->ptr = block->ptr + request.size;
     rest->size = block->size - request.size;
     rest->prev = block;
@@ -250,6 +262,7 @@ Block* CachingAllocator::add_segment(const Request& request, void* memory) {
     block->segment = segment;
     block->ptr = segment->ptr;
     block->size = size;
+    block->small = request.small;
     if (!request.direct && worth_splitting(block, request)) rest = block_slab_.take();
   } catch (...) {
     if (segment) segment_slab_.give(segment);
@@ -261,6 +274,11 @@ Block* CachingAllocator::add_segment(const Request& request, void* memory) {
   ++pool->blocks;
   ++stats_.segments_allocated;
   stats_.reserved += size;
+  stats_.total_reserved += size;
+  if (!request.small) {
+    stats_.large.reserved += size;
+    ++stats_.large.segments;
+  }
   stats_.peak_reserved = std::max(stats_.peak_reserved, stats_.reserved);
   tell(AllocatorEventKind::segment_alloc, segment);
   if (poison_free_ && !request.direct && raw_->host_accessible()) ASAN_POISON_MEMORY_REGION(segment->ptr, size);
@@ -389,44 +407,6 @@ void CachingAllocator::tell(AllocatorEventKind kind, const Segment* segment) {
   if (observer_) [[unlikely]] {
     observer_->on_event({kind, device_, raw_->name(), segment->stream, segment->ptr, segment->size, 0});
   }
-}
-
-MemoryStats CachingAllocator::stats() {
-  SpinGuard guard(lock_);
-  merge_fronts();
-  MemoryStats s = stats_;
-  s.active = s.allocated + pending_bytes_;
-  for (const StreamPool* pool : pools_) {
-    s.largest_free_block = std::max({s.largest_free_block, pool->small.largest(), pool->large.largest()});
-  }
-  return s;
-}
-
-void CachingAllocator::reset_peaks() {
-  SpinGuard guard(lock_);
-  stats_.peak_allocated = stats_.allocated;
-  stats_.peak_reserved = stats_.reserved;
-}
-
-void CachingAllocator::usage(int64_t& allocated, int64_t& peak_allocated, int64_t& reserved) {
-  SpinGuard guard(lock_);
-  allocated = stats_.allocated;
-  peak_allocated = stats_.peak_allocated;
-  reserved = stats_.reserved;
-}
-
-std::vector<BlockInfo> CachingAllocator::blocks() {
-  std::vector<BlockInfo> list;
-  SpinGuard guard(lock_);
-  merge_fronts();
-  for (const Segment* segment = segments_; segment; segment = segment->next) {
-    for (const Block* b = segment->first; b; b = b->next) {
-      const bool used = b->state == BlockState::in_use || b->state == BlockState::direct;
-      list.push_back(
-          {segment->ptr, segment->size, b->ptr, b->size, used ? b->requested : 0, b->pool->stream.id(), b->state});
-    }
-  }
-  return list;
 }
 
 void CachingAllocator::lock_for_fork() {

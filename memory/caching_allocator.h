@@ -60,6 +60,7 @@ struct BlockInfo {
   int64_t size, requested;
   int32_t stream;
   BlockState state;
+  bool small;  ///< in the small pool
 };
 
 class TENON_API CachingAllocator {
@@ -84,11 +85,14 @@ class TENON_API CachingAllocator {
   void empty_cache();
   MemoryStats stats();
   void reset_peaks();
+  void reset_accumulated();
   /// Bytes in use, the most there were, and reserved; cheaper than stats().
   void usage(int64_t& allocated, int64_t& peak_allocated, int64_t& reserved);
   /// All blocks, segment by segment, in address order within one.
   std::vector<BlockInfo> blocks();
   Device device() const { return device_; }
+  RawMemory* raw() const { return raw_; }
+  std::string settings_text();
 
   /// Around fork: hold all locks, so that the child finds consistent books, and let them go on both sides.
   void lock_for_fork();
@@ -108,6 +112,7 @@ class TENON_API CachingAllocator {
   };
 
   // Under lock_.
+  MemoryStats raw_stats() const;
   StreamPool* find_pool(const Stream& stream);
   PendingQueue* find_queue(const Stream& stream);
   Request make_request(int64_t bytes, const Stream& stream) const;
@@ -118,6 +123,7 @@ class TENON_API CachingAllocator {
   Block* add_segment(const Request& request, void* memory);
   Block* hand_out(Block* block, int64_t bytes);
   void count_free(const Block* block);
+  void count_released(const Segment* segment);
   void give_back(Block* block);
   void absorb(Block* left, Block* right);
   void list(Block* block);
@@ -156,7 +162,8 @@ class TENON_API CachingAllocator {
   int64_t fast_limit_ = kFrontLimit;  ///< blocks up to this may use the front; read without lock_
   bool poison_free_ = false;          ///< read without lock_
   StreamPool* recent_[kRecent] = {};  ///< pools by stream id mod kRecent
-  MemoryStats stats_;
+  MemoryStats stats_;                 ///< never reset; of the pools, large alone is counted
+  MemoryStats base_;                  ///< stats_ at the last reset of what accumulates
   int64_t pending_bytes_ = 0, pending_events_ = 0;
   Segment* segments_ = nullptr;
   std::vector<StreamPool*> pools_;
@@ -169,6 +176,14 @@ class TENON_API CachingAllocator {
 
   std::mutex slow_;
 };
+
+/// An allocator of the process; `pinned`: of page-locked host memory.
+struct AllocatorEntry {
+  CachingAllocator* allocator;
+  bool pinned;
+};
+/// All that exist so far, by device.
+std::vector<AllocatorEntry> existing_allocators();
 
 /// Runs the registered callbacks (allocator.h); false when there are none. No lock may be held.
 bool run_out_of_memory_callbacks(Device device, int64_t bytes);

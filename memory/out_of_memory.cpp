@@ -9,6 +9,7 @@
 //   5. for a request that would take a shared 20 MiB segment, ask for no more than it needs;
 //   6. raise, with the numbers and a verdict. The allocator is as usable afterwards as before.
 #include <tenon/memory/caching_allocator.h>
+#include <tenon/memory/size_text.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -35,17 +36,6 @@ struct Callbacks {
 Callbacks& callbacks() {
   static auto* all = new Callbacks;  // never destroyed: memory may run out in a destructor at exit
   return *all;
-}
-
-std::string size_text(int64_t bytes) {
-  static constexpr const char* kUnits[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-  if (bytes < 1024) return std::to_string(bytes) + " bytes";
-  double value = static_cast<double>(bytes);
-  int unit = 0;
-  for (; value >= 1024; ++unit) value /= 1024;
-  char buffer[48];
-  std::snprintf(buffer, sizeof buffer, "%.2f %s", value, kUnits[unit]);
-  return buffer;
 }
 
 }  // namespace
@@ -224,8 +214,7 @@ void CachingAllocator::release_segments(Segment* chain) {
   SpinGuard guard(lock_);
   while (Segment* s = chain) {
     chain = s->next;
-    stats_.reserved -= s->size;
-    ++stats_.segments_released;
+    count_released(s);
     segment_slab_.give(s);
   }
 }

@@ -129,8 +129,7 @@ void CachingAllocator::free_direct(Block* block) noexcept {
     SpinGuard guard(lock_);
     count_free(block);
     unlink_segment(segment);
-    stats_.reserved -= bytes;
-    ++stats_.segments_released;
+    count_released(segment);
     segment_slab_.give(segment);
   }
   while (use) {

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tenon/memory/caching_allocator.h>
+#include <tenon/memory/history.h>
+#include <tenon/memory/snapshot.h>
+
+#include <cstring>
+#include <unordered_map>
+
+namespace tenon::memory {
+namespace {
+
+SnapshotBlockState public_state(BlockState state) {
+  switch (state) {
+    case BlockState::in_use:
+    case BlockState::direct:
+      return SnapshotBlockState::in_use;
+    case BlockState::pending:
+      return SnapshotBlockState::pending;
+    default:
+      return SnapshotBlockState::free;
+  }
+}
+
+}  // namespace
+
+SnapshotAllocator describe_allocator(const AllocatorEntry& entry, const HistoryView& history) {
+  CachingAllocator& allocator = *entry.allocator;
+  SnapshotAllocator a;
+  a.name = entry.pinned ? "pinned" : allocator.device().str();
+  a.source = allocator.raw()->name();
+  a.settings = allocator.settings_text();
+  int64_t free = 0;
+  allocator.raw()->info(free, a.total);
+  a.stats = allocator.stats();
+  const void* last = nullptr;
+  for (const BlockInfo& b : allocator.blocks()) {
+    if (a.segments.empty() || b.segment != last) {
+      last = b.segment;
+      a.segments.push_back({reinterpret_cast<uint64_t>(b.segment), b.segment_size, b.stream, b.small, {}});
+    }
+    SnapshotBlock block{reinterpret_cast<uint64_t>(b.ptr), b.size, b.requested, public_state(b.state), -1, -1};
+    if (block.state != SnapshotBlockState::free) {
+      if (const auto known = history.live.find(HistoryRecorder::key(allocator.device(), b.ptr));
+          known != history.live.end()) {
+        block.stack = known->second.stack;
+        block.op = known->second.op;
+      }
+    }
+    a.segments.back().blocks.push_back(block);
+  }
+  return a;
+}
+
+const char* name(SnapshotBlockState state) {
+  constexpr const char* kNames[] = {"in use", "free", "pending"};
+  return kNames[static_cast<int>(state)];
+}
+
+const char* name(AllocatorEventKind kind) {
+  constexpr const char* kNames[] = {"alloc",        "free_requested", "free_completed", "segment_alloc",
+                                    "segment_free", "segment_map",    "segment_unmap",  "out_of_memory"};
+  return kNames[static_cast<int>(kind)];
+}
+
+MemorySnapshot memory_snapshot() {
+  MemorySnapshot snapshot;
+  const HistoryView history = HistoryRecorder::get().view();
+  const std::vector<AllocatorEntry> allocators = existing_allocators();
+  for (const AllocatorEntry& entry : allocators) snapshot.allocators.push_back(describe_allocator(entry, history));
+  snapshot.operators = history.operators;
+  snapshot.dropped_events = history.dropped;
+  snapshot.events.reserve(history.events.size());
+  for (const HistoryView::Event& recorded : history.events) {
+    SnapshotEvent event = recorded.event;
+    event.allocator = -1;
+    for (size_t i = 0; i < allocators.size(); ++i) {
+      if (allocators[i].allocator->device() == recorded.device &&
+          std::strcmp(allocators[i].allocator->raw()->name(), recorded.memory) == 0) {
+        event.allocator = static_cast<int32_t>(i);
+      }
+    }
+    if (event.allocator >= 0) snapshot.events.push_back(event);  // others are allocators of tests, already gone
+  }
+  std::unordered_map<void*, int32_t> ids;
+  for (const std::vector<void*>& stack : history.stacks) {
+    std::vector<int32_t>& list = snapshot.stacks.emplace_back();
+    for (void* address : stack) {
+      const auto [found, added] = ids.try_emplace(address, static_cast<int32_t>(snapshot.frames.size()));
+      if (added) snapshot.frames.push_back(describe_frame(address));
+      list.push_back(found->second);
+    }
+  }
+  return snapshot;
+}
+
+}  // namespace tenon::memory
