@@ -65,8 +65,12 @@ void Tensor::retain_grad() const {
 }
 
 std::string Tensor::grad_fn_name() const {
-  const autograd::Node* node = grad_fn();
-  return node ? node->name() : std::string();
+  try {
+    const autograd::Node* node = grad_fn();
+    return node ? node->name() : std::string();
+  } catch (const AutogradError&) {
+    return "invalid";  // a view that a Function returned, written since
+  }
 }
 
 bool Tensor::retains_grad() const {

@@ -39,6 +39,10 @@ Edge history_of(const Tensor& t) {
   TensorImpl& impl = *t.impl();
   if (!impl.base() || !follows_base(impl) || !has_node(*impl.base())) {
     const AutogradMeta* m = meta_if_any(impl);
+    TENON_CHECK(impl.view_mode() != ViewMode::custom_function || !m || !m->grad_fn || m->version == t.version(),
+                AutogradError, m->grad_fn->name(),
+                ": its output is a view whose data was written in place since: its history is unknown; "
+                "return a clone() from forward");
     return m ? Edge{m->grad_fn, m->output} : Edge{};
   }
   AutogradMeta& m = meta_of(impl);

@@ -2,6 +2,8 @@
 #include <tenon/autograd/autograd_meta.h>
 #include <tenon/autograd/function.h>
 #include <tenon/autograd/op_node.h>
+#include <tenon/autograd/packed_save.h>
+#include <tenon/autograd/view_node.h>
 #include <tenon/dispatch/make_tensor.h>
 
 #include <deque>
@@ -9,57 +11,36 @@
 namespace tenon::autograd {
 namespace {
 
-// Stands behind an intermediate that a function saved: its dependence on the inputs was not recorded, and a gradient
-// that ignored it would be silently wrong.
-class IntermediateNode final : public Node {
+// Stands behind what depends on the inputs in a way that was not recorded: a gradient that ignored it would be silently
+// wrong.
+class RefusingNode final : public Node {
  public:
-  // With the function's edges, so that it lies on the way to its inputs.
-  IntermediateNode(std::string function, std::span<const Edge> inputs)
-      : function_(static_cast<std::string&&>(function)) {
-    std::vector<Edge> edges(inputs.begin(), inputs.end());
+  // With the edges of what it depends on, so that it lies on the way there.
+  RefusingNode(std::string name, const char* why, std::vector<Edge> edges)
+      : name_(static_cast<std::string&&>(name)), why_(why) {
     set_edges(edges);
   }
-  std::string name() const override { return function_ + " (intermediate)"; }
+  std::string name() const override { return name_ + " (not differentiable again)"; }
   void apply(std::span<Tensor>, std::span<Tensor>) override {
-    TENON_CHECK(false, AutogradError, function_,
-                ": backward reads a saved intermediate, whose own gradient is unknown; ",
-                "save inputs or outputs, or make it an output, to differentiate twice");
+    TENON_CHECK(false, AutogradError, name_, ": ", why_);
   }
 
  private:
-  std::string function_;
+  std::string name_;
+  const char* why_;
 };
+constexpr const char* kIntermediate =
+    "backward reads a saved intermediate, whose own gradient is unknown; save inputs or outputs, or make it an output, "
+    "to differentiate twice";
+constexpr const char* kOnce = "its backward is marked once_differentiable, and cannot be differentiated";
 
-}  // namespace
-
-struct FunctionNode::State {
-  struct Saved {
-    Tensor tensor;
-    uint32_t version = 0;
-    int output = -1;
-    bool input = false;
-  };
-  std::vector<Tensor> inputs;  // during forward
-  std::vector<Tensor> dirty, constant;
-  std::vector<Saved> saved;
-  std::deque<CompactMeta> input_metas, output_metas;
-  bool recorded = false;
-  bool released = false;
-};
-
-FunctionNode::FunctionNode() : state_(new State) {}
-FunctionNode::~FunctionNode() { delete state_; }
-
-void FunctionNode::keep(const Tensor& t) { state_->saved.push_back({t, t.defined() ? t.version() : 0, -1, false}); }
-void FunctionNode::mark_dirty(const Tensor& input) { state_->dirty.push_back(input); }
-void FunctionNode::mark_non_differentiable(const Tensor& output) { state_->constant.push_back(output); }
-
-namespace {
-bool among(const std::vector<Tensor>& list, const Tensor& t) {
-  for (const Tensor& each : list)
-    if (each.is_same(t)) return true;
-  return false;
+int position(const std::vector<Tensor>& list, const Tensor& t) {
+  for (std::size_t i = 0; i < list.size(); ++i)
+    if (list[i].is_same(t)) return static_cast<int>(i);
+  return -1;
 }
+bool among(const std::vector<Tensor>& list, const Tensor& t) { return position(list, t) >= 0; }
+
 // "… Function<Derived>::apply(...) [with … Derived = ns::Cube; …]" gives Cube.
 std::string type_from(std::string_view pretty) {
   const std::string_view key = "Derived = ";
@@ -70,55 +51,163 @@ std::string type_from(std::string_view pretty) {
   const std::size_t scope = name.rfind("::");
   return std::string(scope == std::string_view::npos ? name : name.substr(scope + 2));
 }
+
 }  // namespace
 
+struct FunctionNode::State {
+  struct Saved {
+    Tensor tensor;
+    uint32_t version = 0;
+    int output = -1;
+    bool input = false;
+    PackedSave packed;  // in place of the tensor, if hooks were in force
+    Edge history;       // of a packed input
+  };
+  struct Written {  // the input written to, when it is a view
+    Node* node;     // owns this one
+    Geometry base, view;
+  };
+  std::vector<Tensor> inputs;  // during forward, as the next four
+  std::vector<uint32_t> versions;
+  std::vector<Tensor> dirty, constant;
+  std::vector<Saved> saved;
+  std::deque<CompactMeta> input_metas, output_metas;
+  std::optional<Written> written;
+  bool released = false;
+};
+
+// What backward unpacked, by position: hooks run once in a call.
+struct FunctionNode::Call {
+  const FunctionNode* node;
+  std::vector<Tensor> unpacked;
+  Call* previous;
+  static constinit thread_local Call* innermost;
+  explicit Call(const FunctionNode* n) : node(n), previous(innermost) { innermost = this; }
+  ~Call() { innermost = previous; }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+};
+constinit thread_local FunctionNode::Call* FunctionNode::Call::innermost = nullptr;
+
+FunctionNode::FunctionNode() : state_(new State) {}
+FunctionNode::~FunctionNode() { delete state_; }
+
+std::string FunctionNode::name() const { return type_from(type_name_); }
+void FunctionNode::keep(const Tensor& t) {
+  state_->saved.push_back({t, t.defined() ? t.version() : 0, -1, false, {}, {}});
+}
+void FunctionNode::mark_dirty(const Tensor& input) { state_->dirty.push_back(input); }
+void FunctionNode::mark_non_differentiable(const Tensor& output) { state_->constant.push_back(output); }
+std::size_t FunctionNode::saved_count() const { return state_->saved.size(); }
+
 bool FunctionNode::begin(const char* type_name, TensorList inputs) {
+  type_name_ = type_name;
   bool any = false;
   for (const Tensor& t : inputs) any = any || takes_part(t);
-  state_->recorded = any && grad_enabled();
-  if (!state_->recorded) return false;
-  name_ = type_from(type_name);
-  state_->inputs.assign(inputs.begin(), inputs.end());
+  if (!any || !grad_enabled()) return false;
+  State& s = *state_;
+  s.inputs.assign(inputs.begin(), inputs.end());
   std::vector<Edge> edges;
   for (const Tensor& t : inputs) {
     edges.push_back(t.defined() ? edge_of(t) : Edge{});
-    CompactMeta& m = state_->input_metas.emplace_back();
+    CompactMeta& m = s.input_metas.emplace_back();
     if (t.defined()) m.set(t);
+    s.versions.push_back(t.defined() ? t.version() : 0);
   }
   set_edges(edges);
   settle_order();
   return true;
 }
 
+// Every input that forward wrote to is marked and returned.
+void FunctionNode::check_writes(std::span<Tensor*> outputs) const {
+  const State& s = *state_;
+  for (const Tensor& t : s.dirty) {
+    TENON_CHECK(among(s.inputs, t), AutogradError, name(), ": mark_dirty: the tensor is not an input");
+    bool returned = false;
+    for (const Tensor* each : outputs) returned = returned || each->is_same(t);
+    TENON_CHECK(returned, AutogradError, name(), ": mark_dirty: an input written in place must be returned by forward");
+  }
+  for (std::size_t i = 0; i < s.inputs.size(); ++i) {
+    const Tensor& t = s.inputs[i];
+    if (!t.defined() || !edges()[i] || t.version() == s.versions[i]) continue;
+    bool marked = false;
+    for (const Tensor& each : s.dirty) marked = marked || each.storage() == t.storage();
+    TENON_CHECK(marked, AutogradError, name(), ": forward wrote to input ", i,
+                " in place without mark_dirty; mark and return it, or write to a clone()");
+  }
+}
+
+// The history of an input that forward wrote to, as an operator's in-place form gives it.
+void FunctionNode::set_written(const Tensor& t, std::size_t input, std::size_t output) {
+  State& s = *state_;
+  check_inplace(name(), ": mark_dirty", t, takes_part(t));
+  if (t.storage() && t.version() == s.versions[input]) t.storage()->bump_version();  // by a kernel of the user's own
+  TensorImpl& impl = *t.impl();
+  const Ref<Node> self = Ref<Node>::share(this);
+  if (!impl.base()) return set_history(t, self, static_cast<uint32_t>(output));
+  TENON_CHECK(outputs() == 1, AutogradError, name(),
+              ": mark_dirty: a function that writes to a view must have one output, got ", outputs());
+  const Tensor base(impl.base());
+  const Ref<Node> rebased = make_copy_slices(*impl.base(), impl, edge_of(base), self, input);
+  s.written = State::Written{rebased.get(), Geometry(*impl.base()), Geometry(impl)};
+  set_history(base, rebased, 0);
+  // The view's node is made from the base's when it is next asked for.
+  AutogradMeta& m = meta_of(impl);
+  m.version = t.version() - 1;
+  if (m.retains_grad) history_of(t);
+}
+
 void FunctionNode::finish(std::span<Tensor*> outputs) {
   State& s = *state_;
   set_outputs(static_cast<uint32_t>(outputs.size()));
-  const Ref<Node> self = Ref<Node>::share(this);
+  check_writes(outputs);
+  std::vector<Tensor> seen;
+  bool device_known = false;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     Tensor& t = *outputs[i];
     CompactMeta& m = s.output_metas.emplace_back();
     if (!t.defined()) continue;
     m.set(t);
-    if (i == 0) set_device(t.device());
-    const bool is_input = among(s.inputs, t), written = among(s.dirty, t);
-    TENON_CHECK(!written || is_input, AutogradError, name_, ": mark_dirty: the tensor is not an input");
-    if (!is_differentiable(t.dtype()) || among(s.constant, t)) continue;
-    if (written) {
-      TENON_CHECK(!t.is_view(), AutogradError, name_,
-                  ": mark_dirty: writing to a view in place is not supported; write to a clone()");
-      TENON_CHECK(!takes_part(t) || history_of(t), AutogradError, name_,
-                  ": mark_dirty: the input is a leaf that requires grad");
+    if (!device_known) set_device(t.device());
+    device_known = true;
+    const int input = position(s.inputs, t);
+    const bool written = among(s.dirty, t), again = among(seen, t);
+    seen.push_back(t);
+    if (!is_differentiable(t.dtype()) || among(s.constant, t)) {
+      TENON_CHECK(!written || !takes_part(t), AutogradError, name(),
+                  ": mark_non_differentiable: the tensor is an input that was written in place");
+      if (!written && takes_part(t)) t = dispatch::make_alias(t);
+      continue;
     }
     for (State::Saved& saved : s.saved) {
-      if (!saved.tensor.is_same(t) || (is_input && !written)) continue;
+      if (!saved.tensor.is_same(t) || (input >= 0 && !written) || saved.output >= 0) continue;
       saved.tensor = dispatch::make_alias(t);  // the output itself would be a cycle
-      saved.version = t.version();
       saved.output = static_cast<int>(i);
     }
-    if (is_input && !written) t = dispatch::make_alias(t);
-    set_history(t, self, static_cast<uint32_t>(i));
+    if (again) {
+      t = dispatch::make_alias(t);
+    } else if (written) {
+      set_written(t, static_cast<std::size_t>(input), i);
+      continue;
+    } else if (input >= 0) {
+      t = dispatch::make_view(t, t.sizes(), t.strides(), t.storage_offset());
+    } else if (!t.impl()->base() && takes_part(t)) {
+      t = dispatch::make_alias(t);  // a tensor from elsewhere keeps its own history
+    }
+    // Writing to a view that the function made would need its gradient taken apart.
+    if (const Ref<TensorImpl> base = t.impl()->base()) t.impl()->set_base(base, ViewMode::custom_function);
+    set_history(t, Ref<Node>::share(this), static_cast<uint32_t>(i));
   }
-  for (State::Saved& saved : s.saved) saved.input = among(s.inputs, saved.tensor);
+  for (State::Saved& saved : s.saved) {
+    saved.input = saved.output < 0 && among(s.inputs, saved.tensor);
+    if (saved.output >= 0) saved.version = saved.tensor.version();
+    if (!dispatch::thread_state.saved_hooks || !saved.tensor.defined() || saved.tensor.version() != saved.version)
+      continue;
+    saved.packed = PackedSave(saved.tensor, name());
+    if (saved.input) saved.history = edge_of(saved.tensor);
+    saved.tensor.reset();
+  }
   s.inputs.clear();
   s.dirty.clear();
   s.constant.clear();
@@ -126,19 +215,37 @@ void FunctionNode::finish(std::span<Tensor*> outputs) {
 
 Tensor FunctionNode::saved(std::size_t i) const {
   const State& s = *state_;
-  TENON_CHECK(!s.released, AutogradError, name_,
+  TENON_CHECK(!s.released, AutogradError, name(),
               ": the graph was freed: backward ran through it before. Pass retain_graph=true the first time");
-  TENON_CHECK(i < s.saved.size(), IndexError, name_, ": saved: expected an index below ", s.saved.size(), ", got ", i);
+  TENON_CHECK(i < s.saved.size(), IndexError, name(), ": saved: expected an index below ", s.saved.size(), ", got ", i);
   const State::Saved& saved = s.saved[i];
-  if (!saved.tensor.defined()) return {};
-  TENON_CHECK(saved.tensor.version() == saved.version, AutogradError, name_, ": saved tensor ", i,
-              " has been written in place since: expected version ", saved.version, ", found ", saved.tensor.version());
-  if (saved.input || !grad_enabled()) return saved.tensor;
-  Tensor t = dispatch::make_alias(saved.tensor);
-  if (saved.output >= 0)
+  Tensor t = saved.tensor;
+  if (saved.packed) {
+    Call* call = Call::innermost;
+    if (call && call->node == this) {
+      if (call->unpacked.size() <= i) call->unpacked.resize(s.saved.size());
+      if (!call->unpacked[i].defined()) call->unpacked[i] = saved.packed.unpack(name());
+      t = call->unpacked[i];
+    } else {
+      t = saved.packed.unpack(name());
+    }
+    if (saved.input) return grad_enabled() ? with_history(t, saved.history) : t;
+  }
+  if (!t.defined()) return t;
+  TENON_CHECK(saved.packed || t.version() == saved.version, AutogradError, name(), ": saved tensor ", i,
+              " has been written in place since: expected version ", saved.version, ", found ", t.version());
+  if (saved.input || !grad_enabled()) return t;
+  t = dispatch::make_alias(t);
+  if (saved.output >= 0 && s.written) {
+    const Edge base{Ref<Node>::share(s.written->node), 0};
+    set_history(t, make_view_node(s.written->base, s.written->view, t.device(), base), 0);
+  } else if (saved.output >= 0) {
     set_history(t, Ref<Node>::share(const_cast<FunctionNode*>(this)), static_cast<uint32_t>(saved.output));
-  else if (is_differentiable(t.dtype()))
-    set_history(t, Ref<Node>::adopt(new IntermediateNode(name_, edges())), 0);
+  } else if (is_differentiable(t.dtype())) {
+    std::vector<Edge> inputs(edges().begin(), edges().end());
+    set_history(t, Ref<Node>::adopt(new RefusingNode(name(), kIntermediate, static_cast<std::vector<Edge>&&>(inputs))),
+                0);
+  }
   return t;
 }
 
@@ -148,24 +255,66 @@ void FunctionNode::release_saved() noexcept {
   state_->released = true;
 }
 
+void FunctionNode::visit_saved(const SavedVisitor& f) const {
+  for (const State::Saved& saved : state_->saved) {
+    const char* what = saved.output >= 0 ? "output" : saved.input ? "input" : "intermediate";
+    const Tensor& t = saved.tensor;
+    if (saved.packed)
+      f(what, saved.packed.sizes(), saved.packed.dtype(), saved.packed.bytes());
+    else if (t.defined())
+      f(what, t.sizes(), t.dtype(), t.numel() * static_cast<int64_t>(item_size(t.dtype())));
+  }
+}
+
+// Backward without recording; its results lead to a refusal, along with whatever they may depend on.
+std::vector<Tensor> FunctionNode::call_once(std::span<const Tensor> grads) {
+  std::vector<Edge> inputs(edges().begin(), edges().end());
+  for (const Tensor& g : grads)
+    if (g.defined()) inputs.push_back(edge_of(g));
+  std::vector<Tensor> given;
+  {
+    const NoGradGuard no_grad;
+    given = call_backward(grads);
+  }
+  const Ref<Node> refusal = Ref<Node>::adopt(new RefusingNode(name(), kOnce, static_cast<std::vector<Edge>&&>(inputs)));
+  for (Tensor& g : given) {
+    if (!g.defined() || !is_differentiable(g.dtype())) continue;
+    g = dispatch::make_alias(g);
+    set_history(g, refusal, 0);
+  }
+  return given;
+}
+
 void FunctionNode::apply(std::span<Tensor> grads, std::span<Tensor> results) {
   State& s = *state_;
-  TENON_CHECK(!s.released, AutogradError, name_,
+  TENON_CHECK(!s.released, AutogradError, name(),
               ": the graph was freed: backward ran through it before. Pass retain_graph=true the first time");
-  if (materialize_) {
-    for (std::size_t i = 0; i < grads.size(); ++i) {
-      if (grads[i].defined() || s.output_metas[i].dtype() == DType::undefined) continue;
-      const CompactMeta& m = s.output_metas[i];
-      grads[i] = dispatch::make_tensor(m.sizes(), m.dtype(), m.device());
-      grads[i].zero_();
-    }
+  for (std::size_t i = 0; materialize_ && i < grads.size(); ++i) {
+    if (grads[i].defined() || s.output_metas[i].dtype() == DType::undefined) continue;
+    const CompactMeta& m = s.output_metas[i];
+    grads[i] = dispatch::make_tensor(m.sizes(), m.dtype(), m.device());
+    grads[i].zero_();
   }
-  std::vector<Tensor> given = call_backward(grads);
-  TENON_CHECK(given.size() == results.size(), AutogradError, name_, ": backward: expected ", results.size(),
+  const Call call(this);
+  std::vector<Tensor> given = once_ && grad_enabled() ? call_once(grads) : call_backward(grads);
+  // As in Python, undefined ones too many at the end do no harm.
+  while (given.size() > results.size() && !given.back().defined()) given.pop_back();
+  TENON_CHECK(given.size() == results.size(), AutogradError, name(), ": backward: expected ", results.size(),
               " gradients, one per tensor among forward's arguments, got ", given.size());
-  for (std::size_t i = 0; i < given.size(); ++i)
-    if (given[i].defined() && edges()[i])
-      results[i] = fit_gradient(static_cast<Tensor&&>(given[i]), s.input_metas[i], name_);
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    Tensor& g = given[i];
+    const CompactMeta& m = s.input_metas[i];
+    if (!g.defined() || !edges()[i]) continue;
+    if (!(g.sizes() == m.sizes()) || g.dtype() != m.dtype() || g.device() != m.device()) {
+      const std::string who = tenon::detail::concat(name(), ": backward: gradient ", i);
+      TENON_CHECK(is_complex(m.dtype()) || !g.is_complex(), AutogradError, who, ": expected ", m.dtype(), ", got ",
+                  g.dtype(), "; take its real part");
+      TENON_CHECK(g.device() == m.device() || g.dim() == 0, AutogradError, who, ": expected a tensor on ", m.device(),
+                  ", got one on ", g.device());
+      g = fit_gradient(static_cast<Tensor&&>(g), m, who);
+    }
+    results[i] = static_cast<Tensor&&>(g);
+  }
 }
 
 }  // namespace tenon::autograd

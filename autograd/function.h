@@ -10,11 +10,13 @@
 //   };
 //   Tensor y = Cube::apply(x);
 //
-// Every call makes an object, which lives in the graph: members keep what is not a tensor. forward takes any arguments
-// (tensors and vectors of tensors among them are the inputs, in order) and returns a Tensor, a std::tuple of them or a
-// std::vector<Tensor>; it runs without recording. backward(grads) takes one gradient per output and returns one per
+// Every call makes an object, which lives in the graph: members keep what is not a tensor. forward takes any arguments:
+// tensors, optional tensors and lists of them are the inputs, in order; it returns a Tensor, a std::tuple or a
+// std::vector<Tensor>, and runs without recording. backward(grads) takes one gradient per output and returns one per
 // input, undefined for none: Tensor(const Tensor&) where there is one of each, else
-// std::vector<Tensor>(std::span<const Tensor>). Written in operators, it can be differentiated again.
+// std::vector<Tensor>(std::span<const Tensor>). Written in operators, it can be differentiated again. Outputs of integer
+// dtype have no gradient. An output that is an input, or a view of one, cannot be written in place afterwards.
+// Errors of the class (AutogradError) begin with its name.
 #pragma once
 
 #include <tenon/autograd/node.h>
@@ -24,29 +26,36 @@ namespace tenon::autograd {
 
 class TENON_API FunctionNode : public Node {
  public:
-  std::string name() const override { return name_; }
+  std::string name() const override;
   void apply(std::span<Tensor> grads, std::span<Tensor> results) final;
   void release_saved() noexcept final;
+  /// Calls f(what, sizes, dtype, bytes) for every tensor kept.
+  void visit_saved(const SavedVisitor& f) const final;
 
  protected:
   FunctionNode();
   ~FunctionNode() override;
 
-  /// Keeps inputs or outputs for backward, with their versions. In forward only.
+  /// Keeps inputs or outputs for backward, with their versions. In forward only; undefined tensors keep their place.
   template <class... T>
   void save(const T&... tensors) {
     (keep(tensors), ...);
   }
   /// The i-th tensor saved. An intermediate that is neither input nor output cannot be differentiated through.
   Tensor saved(std::size_t i) const;
+  std::size_t saved_count() const;
   /// Whether the gradient of input `i` is wanted.
   bool needs(std::size_t i) const { return should_compute(i); }
-  /// Says that forward wrote to this input, which it returns.
+  /// Says that forward wrote to this input, which it returns. Leaves that require grad cannot be written to; of a view,
+  /// the base's history goes on through the function, which then has this one output.
   void mark_dirty(const Tensor& input);
   /// Says that this output has no gradient.
   void mark_non_differentiable(const Tensor& output);
   /// Whether backward gets zeros (default) or undefined tensors for outputs without a gradient.
   void materialize_grads(bool on) { materialize_ = on; }
+  /// Says, in forward, that backward is not written in operators: it runs without recording, and differentiating its
+  /// results is an error.
+  void once_differentiable() { once_ = true; }
 
   virtual std::vector<Tensor> call_backward(std::span<const Tensor> grads) = 0;
   /// Before forward. Returns whether anything is to be recorded.
@@ -55,29 +64,32 @@ class TENON_API FunctionNode : public Node {
 
  private:
   struct State;
+  struct Call;
   void keep(const Tensor& t);
+  void check_writes(std::span<Tensor*> outputs) const;
+  void set_written(const Tensor& t, std::size_t input, std::size_t output);
+  std::vector<Tensor> call_once(std::span<const Tensor> grads);
   State* state_;
-  std::string name_;
+  const char* type_name_ = "";
   bool materialize_ = true;
+  bool once_ = false;
 };
 
 namespace detail {
 inline void collect(std::vector<Tensor>& list, const Tensor& t) { list.push_back(t); }
-inline void collect(std::vector<Tensor>& list, const std::vector<Tensor>& t) {
-  list.insert(list.end(), t.begin(), t.end());
-}
+inline void collect(std::vector<Tensor>& list, const std::optional<Tensor>& t) { list.push_back(t ? *t : Tensor()); }
+inline void collect(std::vector<Tensor>& list, TensorList t) { list.insert(list.end(), t.begin(), t.end()); }
+inline void collect(std::vector<Tensor>& list, const std::vector<Tensor>& t) { collect(list, TensorList(t)); }
 template <class T>
 void collect(std::vector<Tensor>&, const T&) {}
 
-inline std::vector<Tensor*> outputs_of(Tensor& t) { return {&t}; }
-inline std::vector<Tensor*> outputs_of(std::vector<Tensor>& list) {
-  std::vector<Tensor*> out;
-  for (Tensor& t : list) out.push_back(&t);
-  return out;
+inline void append(std::vector<Tensor*>& list, Tensor& t) { list.push_back(&t); }
+inline void append(std::vector<Tensor*>& list, std::vector<Tensor>& t) {
+  for (Tensor& each : t) list.push_back(&each);
 }
 template <class... T>
-std::vector<Tensor*> outputs_of(std::tuple<T...>& t) {
-  return std::apply([](auto&... each) { return std::vector<Tensor*>{&each...}; }, t);
+void append(std::vector<Tensor*>& list, std::tuple<T...>& t) {
+  std::apply([&](auto&... each) { (append(list, each), ...); }, t);
 }
 }  // namespace detail
 
@@ -97,7 +109,8 @@ class Function : public FunctionNode {
       return derived->forward(args...);
     }();
     if (recorded) {
-      std::vector<Tensor*> outputs = detail::outputs_of(result);
+      std::vector<Tensor*> outputs;
+      detail::append(outputs, result);
       self->finish(outputs);
     }
     return result;

@@ -11,6 +11,33 @@
 #include <tenon/dispatch/make_tensor.h>
 
 namespace tenon::autograd {
+
+void check_inplace(std::string_view op, const char* what, const Tensor& self, bool self_takes_part) {
+  const TensorImpl& impl = *self.impl();
+  TENON_CHECK(!impl.inference(), AutogradError, op, what,
+              ": self was made in inference mode and cannot be written under autograd; clone() it");
+  if (!impl.base()) {
+    TENON_CHECK(!self_takes_part || history_of(self), AutogradError, op, what,
+                ": self is a leaf that requires grad and cannot be written in place; use a NoGradGuard, or a clone()");
+    return;
+  }
+  TENON_CHECK(
+      impl.view_mode() != ViewMode::multi_output, AutogradError, op, what,
+      ": self is one of several views an operator made at once (split, unbind), and cannot be written in place; ",
+      "use select or slice, or a clone()");
+  TENON_CHECK(
+      impl.view_mode() != ViewMode::no_grad, AutogradError, op, what,
+      ": self is a view made in no-grad mode of a tensor that requires grad, and cannot be written while recording; ",
+      "make the view outside, or clone() it");
+  TENON_CHECK(impl.view_mode() != ViewMode::custom_function, AutogradError, op, what,
+              ": self is an input, or a view, that a Function returned, and cannot be written in place; clone() it");
+  const TensorImpl& base = *impl.base();
+  const bool base_is_leaf = !meta_if_any(base) || !meta_if_any(base)->grad_fn;
+  TENON_CHECK(
+      !(base.requires_grad() && base_is_leaf), AutogradError, op, what,
+      ": self is a view of a leaf that requires grad and cannot be written in place; use a NoGradGuard, or a clone()");
+}
+
 namespace {
 
 using dispatch::Form;
@@ -54,30 +81,6 @@ void set_view_modes(const LayerCall& c) {
 void run(const LayerCall& c) {
   dispatch::run_below(c, dispatch::kAutogradLayer);
   if (c.op.kind() == dispatch::Kind::view) set_view_modes(c);
-}
-
-void check_inplace(std::string_view op, const Tensor& self, bool self_takes_part) {
-  const TensorImpl& impl = *self.impl();
-  TENON_CHECK(!impl.inference(), AutogradError, op,
-              "_: self was made in inference mode and cannot be written under autograd; clone() it");
-  if (!impl.base()) {
-    TENON_CHECK(!self_takes_part || history_of(self), AutogradError, op,
-                "_: self is a leaf that requires grad and cannot be written in place; use a NoGradGuard, or a clone()");
-    return;
-  }
-  TENON_CHECK(
-      impl.view_mode() != ViewMode::multi_output, AutogradError, op,
-      "_: self is one of several views an operator made at once (split, unbind), and cannot be written in place; ",
-      "use select or slice, or a clone()");
-  TENON_CHECK(
-      impl.view_mode() != ViewMode::no_grad, AutogradError, op,
-      "_: self is a view made in no-grad mode of a tensor that requires grad, and cannot be written while recording; ",
-      "make the view outside, or clone() it");
-  const TensorImpl& base = *impl.base();
-  const bool base_is_leaf = !meta_if_any(base) || !meta_if_any(base)->grad_fn;
-  TENON_CHECK(
-      !(base.requires_grad() && base_is_leaf), AutogradError, op,
-      "_: self is a view of a leaf that requires grad and cannot be written in place; use a NoGradGuard, or a clone()");
 }
 
 // The number of tensors an operator gives; lists are as long as the run made them.
@@ -197,7 +200,7 @@ void record(const LayerCall& c) {
   if (in.needing == 0 && !destination_takes_part) {
     // Nothing to record; but a write the base's history would not know of is refused.
     if (c.form == Form::inplace && c.destinations[0].impl()->view_mode() == ViewMode::no_grad)
-      check_inplace(c.op.name(), c.destinations[0], false);
+      check_inplace(c.op.name(), "_", c.destinations[0], false);
     return run(c);
   }
   TENON_CHECK(c.form != Form::out, AutogradError, c.op.name(),
@@ -217,7 +220,7 @@ void record(const LayerCall& c) {
   }
   Tensor original;
   if (writes) {
-    check_inplace(c.op.name(), c.destinations[0], destination_takes_part);
+    check_inplace(c.op.name(), "_", c.destinations[0], destination_takes_part);
     if (saved & 1u) original = c.destinations[0].clone();
   }
 
@@ -235,6 +238,8 @@ void record(const LayerCall& c) {
     set_written(c, node, saved_outputs);
   else
     set_results(c, node, saved_outputs);
+  if (dispatch::thread_state.saved_hooks) [[unlikely]]
+    node->pack_saved();
 }
 
 const bool installed = (dispatch::set_layer(dispatch::kAutogradLayer, &record), true);

@@ -32,6 +32,9 @@ using PreHook = tenon::Function<void(std::span<Tensor> grads)>;
 /// Sees the gradients a node received, and may change those it gives on.
 using PostHook = tenon::Function<void(std::span<Tensor> results, std::span<const Tensor> grads)>;
 
+/// Sees a tensor that a node keeps for backward: what it is ("self", "output"), geometry, bytes.
+using SavedVisitor = tenon::Function<void(std::string_view what, IntArrayRef sizes, DType dtype, int64_t bytes)>;
+
 /// Removes a hook when asked; a handle that is dropped leaves the hook where it is. Keeps the node alive meanwhile.
 class TENON_API HookHandle {
  public:
@@ -63,6 +66,8 @@ class TENON_API Node : public Counted {
   virtual void apply(std::span<Tensor> grads, std::span<Tensor> results) = 0;
   /// Drops what was saved for backward; apply() throws AutogradError afterwards if that was anything.
   virtual void release_saved() noexcept {}
+  /// Calls `f` for every tensor kept for backward.
+  virtual void visit_saved(const SavedVisitor&) const {}
 
   uint64_t sequence() const { return sequence_; }
   uint32_t outputs() const { return outputs_; }

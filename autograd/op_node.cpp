@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tenon/autograd/autograd_meta.h>
 #include <tenon/autograd/op_node.h>
+#include <tenon/autograd/packed_save.h>
 #include <tenon/autograd/view_node.h>
 #include <tenon/core/operand.h>
 #include <tenon/core/pool.h>
@@ -63,6 +64,24 @@ struct OpNode::Owner {
   Geometry base, view;
 };
 
+struct OpNode::Packed {
+  struct Input {
+    std::size_t argument;
+    int element;  // of a list, else -1
+    PackedSave save;
+    Edge history;
+    void put(dispatch::Value& v, Tensor t) const {
+      (element < 0 ? v.tensor() : v.tensors()[static_cast<std::size_t>(element)]) = static_cast<Tensor&&>(t);
+    }
+  };
+  struct Output {
+    std::size_t index;
+    PackedSave save;
+  };
+  std::vector<Input> inputs;
+  std::vector<Output> outputs;
+};
+
 Ref<OpNode> OpNode::create(const dispatch::OpBase& op, const dispatch::Gradient* gradient, uint32_t arguments,
                            uint32_t inputs, uint32_t results) {
   const bool saves_outputs = gradient && gradient->saved_outputs != 0;
@@ -101,6 +120,7 @@ void OpNode::dispose() noexcept {
   if (results_) std::destroy_n(results_, outputs());
   if (saved_) std::destroy_n(saved_, outputs());
   delete owner_;
+  delete packed_;
   this->~OpNode();
   give_block(this, size_class);
 }
@@ -118,6 +138,8 @@ void OpNode::set_owner(Node* copy_slices, const TensorImpl& base, const TensorIm
 void OpNode::release_saved() noexcept {
   if (!saves_ || released_) return;
   released_ = true;
+  delete packed_;
+  packed_ = nullptr;
   for (dispatch::Value& v : args()) v = dispatch::Value();
   if (saved_)
     for (uint32_t i = 0; i < outputs(); ++i) saved_[i].tensor.reset();
@@ -155,6 +177,10 @@ Tensor OpNode::saved_output(std::size_t i) {
   const Tensor& saved = saved_[i].tensor;
   if (saved.version() != saved_[i].version)
     check_version(op_.name(), "output", std::to_string(i), saved.version(), saved_[i].version);
+  return as_output(saved, i);
+}
+
+Tensor OpNode::as_output(const Tensor& saved, std::size_t i) {
   if (!grad_enabled()) return saved;
   Tensor t = dispatch::make_alias(saved);
   if (owner_) {
@@ -167,11 +193,58 @@ Tensor OpNode::saved_output(std::size_t i) {
   return t;
 }
 
+void OpNode::pack_saved() {
+  if (!saves_) return;
+  packed_ = new Packed;
+  std::size_t slot = 0;
+  for (std::size_t i = 0; i < arguments_; ++i) {
+    dispatch::Value& v = args_[i];
+    const auto pack = [&](const Tensor& t, int element) {
+      CompactMeta& m = inputs_[slot++];
+      // One that the call itself has overwritten stays, for the usual error.
+      if (!m.saved() || t.version() != m.version()) return;
+      packed_->inputs.push_back({i, element, PackedSave(t, op_.name()), edge_of(t)});
+      m.unsave();
+      packed_->inputs.back().put(v, Tensor());
+    };
+    if (v.is_tensor()) pack(v.tensor(), -1);
+    if (v.kind() == dispatch::Value::Kind::tensor_list)
+      for (std::size_t j = 0; j < v.tensors().size(); ++j) pack(v.tensors()[j], static_cast<int>(j));
+  }
+  for (std::size_t i = 0; saved_ && i < outputs(); ++i) {
+    if (!saved_[i].tensor.defined()) continue;
+    packed_->outputs.push_back({i, PackedSave(saved_[i].tensor, op_.name())});
+    saved_[i].tensor.reset();
+  }
+}
+
+void OpNode::visit_saved(const SavedVisitor& f) const {
+  std::size_t slot = 0;
+  const auto see = [&](std::string_view what, const Tensor& t) {
+    f(what, t.sizes(), t.dtype(), t.numel() * static_cast<int64_t>(item_size(t.dtype())));
+  };
+  for (std::size_t i = 0; i < arguments_; ++i) {
+    const std::string_view name = op_.schema().arguments[i].name;
+    const dispatch::Value& v = args_[i];
+    if (v.is_tensor() && inputs_[slot++].saved()) see(name, v.tensor());
+    if (v.kind() == dispatch::Value::Kind::tensor_list)
+      for (const Tensor& t : v.tensors())
+        if (inputs_[slot++].saved()) see(name, t);
+  }
+  for (std::size_t i = 0; saved_ && i < outputs(); ++i)
+    if (saved_[i].tensor.defined()) see(outputs() > 1 ? "output " + std::to_string(i) : "output", saved_[i].tensor);
+  if (!packed_) return;
+  for (const auto& in : packed_->inputs)
+    f(op_.schema().arguments[in.argument].name, in.save.sizes(), in.save.dtype(), in.save.bytes());
+  for (const auto& out : packed_->outputs) f("output", out.save.sizes(), out.save.dtype(), out.save.bytes());
+}
+
 // What a formula sees of the engine.
 class OpBackward final : public dispatch::Gradients {
  public:
   OpBackward(OpNode& node, std::span<Tensor> grads, std::span<Tensor> results)
       : node_(node), grads_(grads), results_(results) {}
+  std::vector<Tensor> unpacked;  // saved outputs that went through hooks
 
   Tensor grad(int i) override {
     Tensor& g = grads_[static_cast<std::size_t>(i)];
@@ -179,7 +252,10 @@ class OpBackward final : public dispatch::Gradients {
     return g;
   }
   bool has_grad(int i) const override { return grads_[static_cast<std::size_t>(i)].defined(); }
-  Tensor result(int i) override { return node_.saved_output(static_cast<std::size_t>(i)); }
+  Tensor result(int i) override {
+    const auto k = static_cast<std::size_t>(i);
+    return k < unpacked.size() && unpacked[k].defined() ? node_.as_output(unpacked[k], k) : node_.saved_output(k);
+  }
   const dispatch::TensorMeta& meta(int i, int j) const override {
     const std::size_t s = slot(i, j);
     if (!metas_) metas_ = std::make_unique<std::unique_ptr<dispatch::TensorMeta>[]>(node_.edges().size());
@@ -230,8 +306,21 @@ void OpNode::apply(std::span<Tensor> grads, std::span<Tensor> results) {
               ": two different gradients are registered for this operator");
   if (gradient_->non_differentiable) return;  // written in place by something without a gradient: nothing flows on
   if (saves_) check_saved();
+  if (packed_) return apply_packed(grads, results);
   OpBackward backward(*this, grads, results);
   gradient_->formula(op_, backward, args());
+}
+
+void OpNode::apply_packed(std::span<Tensor> grads, std::span<Tensor> results) {
+  OpBackward backward(*this, grads, results);
+  std::vector<dispatch::Value> values(args_, args_ + arguments_);
+  for (const Packed::Input& in : packed_->inputs) {
+    const Tensor t = in.save.unpack(op_.name());
+    in.put(values[in.argument], grad_enabled() ? with_history(t, in.history) : t);
+  }
+  if (!packed_->outputs.empty()) backward.unpacked.resize(outputs());
+  for (const Packed::Output& out : packed_->outputs) backward.unpacked[out.index] = out.save.unpack(op_.name());
+  gradient_->formula(op_, backward, values);
 }
 
 Tensor fit_gradient(Tensor g, const CompactMeta& meta, std::string_view who) {

@@ -23,6 +23,7 @@ class CompactMeta {
   Device device() const { return device_; }
   dispatch::TensorMeta expanded() const { return {DimVector(sizes()), dtype_, device_}; }
   void save(const Tensor& t) { version_ = t.version(), saved_ = true; }
+  void unsave() { saved_ = false; }
   bool saved() const { return saved_; }
   uint32_t version() const { return version_; }
 
@@ -47,6 +48,7 @@ class OpNode final : public Node {
   std::string name() const override { return std::string(op_.name()); }
   void apply(std::span<Tensor> grads, std::span<Tensor> results) override;
   void release_saved() noexcept override;
+  void visit_saved(const SavedVisitor& f) const override;
 
   std::span<dispatch::Value> args() { return {args_, arguments_}; }
   CompactMeta& input(std::size_t slot) { return inputs_[slot]; }
@@ -55,6 +57,8 @@ class OpNode final : public Node {
   /// Keeps output `i` for the formula; `t` is an alias of it, without history.
   void save_output(std::size_t i, Tensor t);
   void set_needs_saved() { saves_ = true; }
+  /// Puts what was saved through the thread's saved-tensor hooks. Once, when the call has been recorded.
+  void pack_saved();
   /// The node that holds this one when it is a write through a view.
   void set_owner(Node* copy_slices, const TensorImpl& base, const TensorImpl& view);
 
@@ -67,6 +71,8 @@ class OpNode final : public Node {
   void dispose() noexcept override;
   void check_saved();
   Tensor saved_output(std::size_t i);
+  Tensor as_output(const Tensor& t, std::size_t i);
+  void apply_packed(std::span<Tensor> grads, std::span<Tensor> results);
 
   const dispatch::OpBase& op_;
   const dispatch::Gradient* gradient_;
@@ -79,6 +85,8 @@ class OpNode final : public Node {
   };
   Saved* saved_ = nullptr;  // one per output when some are saved
   Owner* owner_ = nullptr;
+  struct Packed;
+  Packed* packed_ = nullptr;  // what went through saved-tensor hooks
   uint16_t arguments_ = 0;
   uint16_t block_ = 0;  // size class
   bool saves_ = false;

@@ -26,14 +26,14 @@ class ViewNode final : public Node {
 
 class CopySlices final : public Node {
  public:
-  CopySlices(const TensorImpl& base, const TensorImpl& view, Edge edge, Ref<Node> write)
-      : base_(base), view_(view), write_(static_cast<Ref<Node>&&>(write)) {
+  CopySlices(const TensorImpl& base, const TensorImpl& view, Edge edge, Ref<Node> write, std::size_t slot)
+      : base_(base), view_(view), write_(static_cast<Ref<Node>&&>(write)), slot_(slot) {
     const std::span<const Edge> inner = write_->edges();
     std::vector<Edge> edges(inner.begin(), inner.end());
     if (edges.empty()) edges.emplace_back();
-    edges[0] = edge;
+    edges[slot] = edge;
     set_edges(edges);
-    if (!inner.empty()) write_->replace_edge(0, static_cast<Edge&&>(edge));  // what it is asked for is wanted there
+    if (!inner.empty()) write_->replace_edge(slot, static_cast<Edge&&>(edge));  // what it is asked for is wanted there
     set_device(view.device());
   }
   std::string name() const override { return write_->name() + "_ (through a view)"; }
@@ -46,18 +46,20 @@ class CopySlices final : public Node {
     Tensor part = whole.as_strided(view_.sizes, view_.strides, view_.offset - base_.offset);
     Tensor received = part.clone();
     write_->apply({&received, 1}, results);
-    if (!should_compute(0)) return;
-    if (results[0].defined())
-      part.copy_(results[0]);
+    if (!should_compute(slot_)) return;
+    if (results[slot_].defined())
+      part.copy_(results[slot_]);
     else
       part.zero_();
-    results[0] = static_cast<Tensor&&>(whole);
+    results[slot_] = static_cast<Tensor&&>(whole);
   }
   void release_saved() noexcept override { write_->release_saved(); }
+  void visit_saved(const SavedVisitor& f) const override { write_->visit_saved(f); }
 
  private:
   Geometry base_, view_;
   Ref<Node> write_;
+  std::size_t slot_;
 };
 
 }  // namespace
@@ -66,8 +68,10 @@ Ref<Node> make_view_node(const Geometry& base, const Geometry& view, Device devi
   return Ref<Node>::adopt(new ViewNode(base, view, device, static_cast<Edge&&>(base_edge)));
 }
 
-Ref<Node> make_copy_slices(const TensorImpl& base, const TensorImpl& view, Edge base_edge, Ref<Node> write) {
-  return Ref<Node>::adopt(new CopySlices(base, view, static_cast<Edge&&>(base_edge), static_cast<Ref<Node>&&>(write)));
+Ref<Node> make_copy_slices(const TensorImpl& base, const TensorImpl& view, Edge base_edge, Ref<Node> write,
+                           std::size_t slot) {
+  return Ref<Node>::adopt(
+      new CopySlices(base, view, static_cast<Edge&&>(base_edge), static_cast<Ref<Node>&&>(write), slot));
 }
 
 }  // namespace tenon::autograd

@@ -21,7 +21,12 @@ Ref<Node> make_view_node(const Geometry& base, const Geometry& view, Device devi
 /// Note [Writes through views]. `view.op_(...)` changes part of the base, so the base's history becomes: everything
 /// outside the view as before, the view's part through the operator. Backward copies the gradient of the base, lets
 /// the operator's node (`write`, recorded for the view) treat the view's part, and writes the gradient it returns for
-/// the view back there. Edge 0 leads to the base's former history, the others are those of `write`.
-Ref<Node> make_copy_slices(const TensorImpl& base, const TensorImpl& view, Edge base_edge, Ref<Node> write);
+/// the view back there. Edge `slot`, which was the view's in `write`, leads to the base's former history, the others are
+/// those of `write`.
+Ref<Node> make_copy_slices(const TensorImpl& base, const TensorImpl& view, Edge base_edge, Ref<Node> write,
+                           std::size_t slot = 0);
+
+/// AutogradError, beginning with `op` and `what`, when `self` cannot be written in place while recording.
+void check_inplace(std::string_view op, const char* what, const Tensor& self, bool self_takes_part);
 
 }  // namespace tenon::autograd
