@@ -96,6 +96,14 @@ Generator& default_generator(Device device) {
   return *present;
 }
 
+std::vector<Generator> default_generators() {
+  std::vector<Generator> present;
+  for (auto& of_type : defaults)
+    for (auto& each : of_type)
+      if (const Generator* g = each.load(std::memory_order_acquire)) present.push_back(*g);
+  return present;
+}
+
 const Generator& current_generator(Device device) {
   for (const GeneratorGuard* g = innermost; g; g = g->previous_)
     if (g->generator_.device() == device) return g->generator_;

@@ -51,6 +51,8 @@ class TENON_API Generator {
 
 /// The generator operators use on `device` unless a GeneratorGuard says otherwise. One per device, never destroyed.
 TENON_API Generator& default_generator(Device device = kCPU);
+/// The default generators that were asked for so far.
+TENON_API std::vector<Generator> default_generators();
 /// The generator of this thread's innermost GeneratorGuard, else the default one of `device`.
 TENON_API const Generator& current_generator(Device device);
 /// Seeds the default generators of all devices; returns the CPU's.

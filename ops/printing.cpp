@@ -116,7 +116,10 @@ std::string Tensor::str() const {
   const bool natural = dtype() == default_dtype() || (numel() > 0 && (dtype() == kInt64 || dtype() == kBool));
   if (!natural) tail << ", dtype=" << dtype();
   if (!is_cpu()) tail << ", device=" << device();
-  if (requires_grad()) tail << (is_leaf() ? ", requires_grad=true" : ", grad_fn=<" + grad_fn_name() + ">");
+  if (requires_grad()) {
+    const std::string from = grad_fn_name();
+    tail << (from.empty() ? ", requires_grad=true" : ", grad_fn=<" + from + ">");
+  }
   return out + tail.take() + ")";
 }
 
