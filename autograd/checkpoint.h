@@ -80,8 +80,8 @@ auto checkpoint(const CheckpointOptions& options, F fn, const Args&... args) {
   if (!grad_enabled()) return fn(args...);
   std::vector<Tensor> inputs;
   (detail::collect(inputs, args), ...);
-  auto* call = new internal::CheckpointCallOf<F, std::decay_t<decltype(internal::strip(args))>...>(
-      static_cast<F&&>(fn), args...);
+  auto* call = new internal::CheckpointCallOf<F, std::decay_t<decltype(internal::strip(args))>...>(static_cast<F&&>(fn),
+                                                                                                   args...);
   const Ref<SavedTensorHooks> frame = internal::begin_checkpoint(options, inputs, call);
   auto result = [&] {
     const SavedTensorHooksGuard guard(frame);

@@ -21,9 +21,7 @@ class RefusingNode final : public Node {
     set_edges(edges);
   }
   std::string name() const override { return name_ + " (not differentiable again)"; }
-  void apply(std::span<Tensor>, std::span<Tensor>) override {
-    TENON_CHECK(false, AutogradError, name_, ": ", why_);
-  }
+  void apply(std::span<Tensor>, std::span<Tensor>) override { TENON_CHECK(false, AutogradError, name_, ": ", why_); }
 
  private:
   std::string name_;
@@ -264,6 +262,10 @@ void FunctionNode::visit_saved(const SavedVisitor& f) const {
     else if (t.defined())
       f(what, t.sizes(), t.dtype(), t.numel() * static_cast<int64_t>(item_size(t.dtype())));
   }
+}
+
+std::pair<IntArrayRef, DType> FunctionNode::input_geometry(std::size_t i) const {
+  return {state_->input_metas[i].sizes(), state_->input_metas[i].dtype()};
 }
 
 // Backward without recording; its results lead to a refusal, along with whatever they may depend on.

@@ -29,8 +29,8 @@ class TENON_API FunctionNode : public Node {
   std::string name() const override;
   void apply(std::span<Tensor> grads, std::span<Tensor> results) final;
   void release_saved() noexcept final;
-  /// Calls f(what, sizes, dtype, bytes) for every tensor kept.
   void visit_saved(const SavedVisitor& f) const final;
+  std::pair<IntArrayRef, DType> input_geometry(std::size_t i) const final;
 
  protected:
   FunctionNode();

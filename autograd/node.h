@@ -68,6 +68,8 @@ class TENON_API Node : public Counted {
   virtual void release_saved() noexcept {}
   /// Calls `f` for every tensor kept for backward.
   virtual void visit_saved(const SavedVisitor&) const {}
+  /// What is known of the tensor behind edge `i`: its sizes and dtype (undefined: unknown).
+  virtual std::pair<IntArrayRef, DType> input_geometry(std::size_t) const { return {{}, DType::undefined}; }
 
   uint64_t sequence() const { return sequence_; }
   uint32_t outputs() const { return outputs_; }

@@ -49,6 +49,9 @@ class OpNode final : public Node {
   void apply(std::span<Tensor> grads, std::span<Tensor> results) override;
   void release_saved() noexcept override;
   void visit_saved(const SavedVisitor& f) const override;
+  std::pair<IntArrayRef, DType> input_geometry(std::size_t i) const override {
+    return {inputs_[i].sizes(), inputs_[i].dtype()};
+  }
 
   std::span<dispatch::Value> args() { return {args_, arguments_}; }
   CompactMeta& input(std::size_t slot) { return inputs_[slot]; }

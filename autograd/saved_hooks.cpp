@@ -40,10 +40,11 @@ PackedVersion::PackedVersion(const Tensor& original, const Tensor& packed) {
   if (shared_) version_ = packed.version();
 }
 void PackedVersion::check(const Tensor& packed) const {
-  TENON_CHECK(!shared_ || packed.version() == version_, AutogradError,
-              "saved-tensor hooks: the packed tensor shares memory with the saved one and has been written in place since: "
-              "expected version ",
-              version_, ", found ", packed.version());
+  TENON_CHECK(
+      !shared_ || packed.version() == version_, AutogradError,
+      "saved-tensor hooks: the packed tensor shares memory with the saved one and has been written in place since: "
+      "expected version ",
+      version_, ", found ", packed.version());
 }
 }  // namespace internal
 
@@ -66,8 +67,8 @@ Tensor PackedSave::unpack(std::string_view who) const {
               sizes_, ", got ", t.sizes());
   TENON_CHECK(t.dtype() == dtype_, AutogradError, who, ": saved-tensor hooks: unpack: expected ", dtype_, ", got ",
               t.dtype());
-  TENON_CHECK(t.device() == device_, AutogradError, who, ": saved-tensor hooks: unpack: expected a tensor on ",
-              device_, ", got one on ", t.device());
+  TENON_CHECK(t.device() == device_, AutogradError, who, ": saved-tensor hooks: unpack: expected a tensor on ", device_,
+              ", got one on ", t.device());
   return takes_part(t) ? dispatch::make_alias(t) : t;
 }
 
@@ -105,8 +106,8 @@ SavedTensorHooksGuard save_on_cpu(bool pin_memory) {
     if (stays(t.device())) return OnHost{t, t.device(), false, t.version()};
     const bool pin = pin_memory && t.is_cuda();
     // The same strides where they leave no gaps: kernels take the same paths again.
-    const Tensor host = dispatch::make_tensor(t.sizes(), t.dtype(), kCPU,
-                                              dispatch::is_dense(t) ? t.strides() : IntArrayRef(), pin);
+    const Tensor host =
+        dispatch::make_tensor(t.sizes(), t.dtype(), kCPU, dispatch::is_dense(t) ? t.strides() : IntArrayRef(), pin);
     Tensor(host).copy_(t, pin);
     return OnHost{host, t.device(), pin, 0};
   };

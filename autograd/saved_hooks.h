@@ -56,7 +56,9 @@ class HookPair final : public SavedTensorHooks {
   class Item final : public PackedTensor {
    public:
     Item(HookPair* hooks, const Tensor& original, Packed packed)
-        : hooks_(Ref<SavedTensorHooks>::share(hooks)), packed_(static_cast<Packed&&>(packed)), version_(original, packed_) {}
+        : hooks_(Ref<SavedTensorHooks>::share(hooks)),
+          packed_(static_cast<Packed&&>(packed)),
+          version_(original, packed_) {}
     Tensor unpack() override {
       version_.check(packed_);
       return static_cast<HookPair*>(hooks_.get())->unpack_(std::as_const(packed_));

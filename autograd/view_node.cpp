@@ -55,6 +55,10 @@ class CopySlices final : public Node {
   }
   void release_saved() noexcept override { write_->release_saved(); }
   void visit_saved(const SavedVisitor& f) const override { write_->visit_saved(f); }
+  std::pair<IntArrayRef, DType> input_geometry(std::size_t i) const override {
+    const std::pair<IntArrayRef, DType> part = write_->input_geometry(i);
+    return i == slot_ ? std::pair<IntArrayRef, DType>{base_.sizes, part.second} : part;
+  }
 
  private:
   Geometry base_, view_;

@@ -3,7 +3,10 @@
 #pragma once
 
 #include <tenon/autograd/autograd.h>
+#include <tenon/autograd/checkpoint.h>
 #include <tenon/autograd/function.h>
+#include <tenon/autograd/functional.h>
+#include <tenon/autograd/graph_dot.h>
 #include <tenon/core/index.h>
 #include <tenon/core/print.h>
 #include <tenon/data/safetensors.h>

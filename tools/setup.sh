@@ -3,14 +3,14 @@
 # Installs what tenon is built from, on Debian 12 or Ubuntu 24.04 and newer. Says nothing and asks for nothing when
 # everything is there. The CUDA Toolkit (13 or newer) is NVIDIA's to install; without it the CPU library is built.
 #
-#   tools/setup.sh [--dev] [--data]    --dev adds the formatter, the linter and ccache; --data Fashion-MNIST
+#   tools/setup.sh [--dev] [--data]    --dev adds formatter, linter, ccache and graphviz; --data Fashion-MNIST
 set -euo pipefail
 
 packages=(g++ cmake ninja-build git python3 libhwy-dev zlib1g-dev catch2 nlohmann-json3-dev
           libopenblas-dev)
 for option in "$@"; do
   case $option in
-    --dev) packages+=(clang-format clang-tidy ccache) ;;
+    --dev) packages+=(clang-format clang-tidy ccache graphviz) ;;
     --data) packages+=(dataset-fashion-mnist) ;;
     *) echo "setup.sh: unknown option $option" >&2; exit 2 ;;
   esac
@@ -33,6 +33,7 @@ for package in "${packages[@]}"; do
     git) command -v git >/dev/null && continue ;;
     python3) command -v python3 >/dev/null && continue ;;
     clang-format | clang-tidy | ccache) command -v "$package" >/dev/null && continue ;;
+    graphviz) command -v dot >/dev/null && continue ;;
     dataset-fashion-mnist) [ -d /usr/share/datasets/fashion-mnist ] && continue ;;
   esac
   missing+=("$package")

@@ -173,7 +173,8 @@ TEST_CASE("Function: writes that are refused") {
     Tensor forward(Tensor t) { return t.mul_(2) * 1; }
     Tensor backward(const Tensor& g) { return g * 2; }
   };
-  CHECK(contains(text([&] { Unmarked::apply(x * 1); }), "Unmarked: forward wrote to input 0 in place without mark_dirty"));
+  CHECK(contains(text([&] { Unmarked::apply(x * 1); }),
+                 "Unmarked: forward wrote to input 0 in place without mark_dirty"));
   struct Lost : autograd::Function<Lost> {
     Tensor forward(Tensor t) {
       mark_dirty(t.mul_(2));
@@ -325,7 +326,8 @@ TEST_CASE("Function: wrong gradients are refused with the function's name") {
   CHECK(contains(refusal({t({3})}), "Gives: backward: gradient 0: the gradient has sizes [3]"));
   CHECK(contains(refusal({t({})}), "do not reduce"));
   CHECK(contains(refusal({t({2}, kComplex128)}), "Gives: backward: gradient 0: expected float64, got complex128"));
-  CHECK(contains(refusal({empty({2}, TensorOptions(kFloat64).device(kMeta))}), "expected a tensor on cpu, got one on meta"));
+  CHECK(contains(refusal({empty({2}, TensorOptions(kFloat64).device(kMeta))}),
+                 "expected a tensor on cpu, got one on meta"));
 
   Tensor x = leaf({1, 2});
   const auto gives = [&](std::vector<Tensor> given) {

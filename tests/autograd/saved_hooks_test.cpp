@@ -75,7 +75,8 @@ TEST_CASE("hooks: lists, in-place calls, writes through views, second derivative
   const uint32_t seed = tenon::testing::seed();
   INFO("seed " << seed);
   manual_seed(seed);
-  Tensor a = rand({3, 2}, TensorOptions(kFloat64)).requires_grad_(), b = rand({3, 2}, TensorOptions(kFloat64)).requires_grad_();
+  Tensor a = rand({3, 2}, TensorOptions(kFloat64)).requires_grad_(),
+         b = rand({3, 2}, TensorOptions(kFloat64)).requires_grad_();
   std::vector<Tensor> in{a, b};
   const auto f = [](TensorList v) {
     autograd::SavedTensorHooksGuard guard(same, same);
@@ -157,7 +158,8 @@ TEST_CASE("hooks: what is refused") {
   SECTION("hooks where they are disabled") {
     {
       autograd::DisableSavedTensorHooksGuard off("no hooks under vmap");
-      CHECK(error_of<AutogradError>([&] { autograd::SavedTensorHooksGuard guard(same, same); }) == "no hooks under vmap");
+      CHECK(error_of<AutogradError>([&] { autograd::SavedTensorHooksGuard guard(same, same); }) ==
+            "no hooks under vmap");
       CHECK(error_of<AutogradError>([&] { autograd::save_on_cpu(); }) == "no hooks under vmap");
       x.exp();
     }
@@ -170,8 +172,8 @@ TEST_CASE("hooks: an exception leaves everything usable") {
   Tensor x = leaf({2});
   bool fail = true;
   {
-    autograd::SavedTensorHooksGuard guard(
-        [&](const Tensor& t) { return fail ? throw std::runtime_error("full") : t; }, same);
+    autograd::SavedTensorHooksGuard guard([&](const Tensor& t) { return fail ? throw std::runtime_error("full") : t; },
+                                          same);
     CHECK_THROWS_AS(x.exp(), std::runtime_error);
     Tensor h = x * 1;
     fail = false;
@@ -185,7 +187,8 @@ TEST_CASE("hooks: an exception leaves everything usable") {
   }
   Tensor y;
   {
-    autograd::SavedTensorHooksGuard guard(same, [&](const Tensor& t) { return fail ? throw std::runtime_error("gone") : t; });
+    autograd::SavedTensorHooksGuard guard(same,
+                                          [&](const Tensor& t) { return fail ? throw std::runtime_error("gone") : t; });
     y = x.exp();
   }
   fail = true;
