@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // IntArrayRef: a borrowed list of int64 (sizes, strides, dims), made from {2, 3}, a vector, an array or one
-// integer's address. DimVector: an owned one with room for the largest rank, no heap.
+// integer, which it holds itself. DimVector: an owned one with room for the largest rank, no heap.
 #pragma once
 
 #include <tenon/core/error.h>
@@ -16,38 +16,46 @@ namespace tenon {
 inline constexpr int kMaxDims = 16;    ///< largest rank of a tensor
 inline constexpr int kInlineDims = 6;  ///< ranks up to this one cost no heap block
 
-/// Does not own: valid while what it was made from lives. As a parameter this is always enough.
+/// Does not own: valid while what it was made from lives. As a parameter this is always enough; std::optional of it may
+/// be made from one integer (`op::sum(x, 1)`), because that is kept by value.
 class IntArrayRef {
  public:
-  constexpr IntArrayRef() = default;
-  constexpr IntArrayRef(const int64_t* data, std::size_t size) : data_(data), size_(size) {}
-  constexpr IntArrayRef(std::initializer_list<int64_t> list) : size_(list.size()) { data_ = list.begin(); }  // NOLINT
-  IntArrayRef(const std::vector<int64_t>& v) : data_(v.data()), size_(v.size()) {}                           // NOLINT
-  constexpr IntArrayRef(std::span<const int64_t> s) : data_(s.data()), size_(s.size()) {}                    // NOLINT
+  constexpr IntArrayRef() : data_(nullptr) {}
+  constexpr IntArrayRef(const int64_t* data, std::size_t size) : data_(data), size_(static_cast<uint32_t>(size)) {}
+  constexpr IntArrayRef(std::initializer_list<int64_t> list) : IntArrayRef(list.begin(), list.size()) {}  // NOLINT
+  IntArrayRef(const std::vector<int64_t>& v) : IntArrayRef(v.data(), v.size()) {}                         // NOLINT
+  constexpr IntArrayRef(std::span<const int64_t> s) : IntArrayRef(s.data(), s.size()) {}                  // NOLINT
   template <std::size_t N>
-  constexpr IntArrayRef(const std::array<int64_t, N>& a) : data_(a.data()), size_(N) {}  // NOLINT
-  constexpr IntArrayRef(const int64_t& one) : data_(&one), size_(1) {}                   // NOLINT
+  constexpr IntArrayRef(const std::array<int64_t, N>& a) : IntArrayRef(a.data(), N) {}  // NOLINT
+  constexpr IntArrayRef(int64_t one) : one_(one), size_(1), holds_(true) {}             // NOLINT
 
-  constexpr const int64_t* data() const { return data_; }
+  constexpr const int64_t* data() const { return holds_ ? &one_ : data_; }
   constexpr std::size_t size() const { return size_; }
   constexpr bool empty() const { return size_ == 0; }
-  constexpr const int64_t* begin() const { return data_; }
-  constexpr const int64_t* end() const { return data_ + size_; }
-  constexpr int64_t operator[](std::size_t i) const { return data_[i]; }
-  constexpr int64_t back() const { return data_[size_ - 1]; }
-  constexpr IntArrayRef slice(std::size_t from, std::size_t count) const { return {data_ + from, count}; }
+  constexpr const int64_t* begin() const { return data(); }
+  constexpr const int64_t* end() const { return data() + size_; }
+  constexpr int64_t operator[](std::size_t i) const { return data()[i]; }
+  constexpr int64_t back() const { return data()[size_ - 1]; }
+  constexpr IntArrayRef slice(std::size_t from, std::size_t count) const {
+    return !holds_ ? IntArrayRef(data_ + from, count) : count == 1 ? *this : IntArrayRef();
+  }
   std::vector<int64_t> vec() const { return {begin(), end()}; }
   friend constexpr bool operator==(IntArrayRef a, IntArrayRef b) {
     if (a.size_ != b.size_) return false;
     for (std::size_t i = 0; i < a.size_; ++i)
-      if (a.data_[i] != b.data_[i]) return false;
+      if (a[i] != b[i]) return false;
     return true;
   }
 
  private:
-  const int64_t* data_ = nullptr;
-  std::size_t size_ = 0;
+  union {
+    const int64_t* data_;
+    int64_t one_;
+  };
+  uint32_t size_ = 0;
+  bool holds_ = false;
 };
+static_assert(sizeof(IntArrayRef) == 16, "passed in two registers");
 
 /// Up to kMaxDims integers by value. push_back beyond that throws ShapeError.
 class DimVector {

@@ -5,6 +5,8 @@
 // Internal: not for users' files.
 #pragma once
 
+#include <tenon/core/api.h>
+
 #include <cstddef>
 #include <cstdlib>
 #include <new>
@@ -26,7 +28,7 @@ class Pool {
   struct List {
     Free* head;
     int count;
-    bool closed;
+    bool closed, armed;
   };
   static constexpr int kKeep = 512;
 
@@ -44,7 +46,10 @@ class Pool {
   static void give(void* p) noexcept {
     List& list = list_;
     if (kPoolBlocks && list.count < kKeep && !list.closed) {
-      if (list.count == 0) arm();
+      if (!list.armed) {
+        list.armed = true;
+        arm();
+      }
       list.head = ::new (p) Free{list.head};
       ++list.count;
       return;
@@ -70,7 +75,7 @@ class Pool {
     static thread_local Closer closer;
     (void)closer;
   }
-  static constinit inline thread_local List list_{nullptr, 0, false};
+  static constinit inline thread_local List list_ TENON_INITIAL_EXEC{nullptr, 0, false, false};
 };
 
 }  // namespace tenon::detail

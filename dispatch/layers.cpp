@@ -63,12 +63,16 @@ void set_layer(Layer layer, LayerFunction function) {
   __atomic_store_n(&slot, function, __ATOMIC_RELEASE);
 }
 
-void run_below(const LayerCall& call, Layer layer) { pass(call, static_cast<uint32_t>(layer) * 2); }
+void run_below(const LayerCall& call, Layer layer) {
+  if (layer == kAutogradLayer) return run_backend(call);
+  pass(call, static_cast<uint32_t>(layer) * 2);
+}
 
 void run_layers(const OpBase& op, Form form, std::span<Value> args, std::span<const Tensor> destinations,
                 Results& results) {
   const LayerCall call{op, form, args, destinations, results};
-  if (!recorder_ || !(thread_state.always & kProfilerLayer)) return pass(call, kTracerLayer);
+  if (!(thread_state.always & kProfilerLayer) || !recorder_)
+    return pass(call, thread_state.always == 0 ? kAutogradLayer : kTracerLayer);
   Recorders::run(call, recorder_, nullptr);
 }
 

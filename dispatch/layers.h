@@ -7,7 +7,7 @@
 
 namespace tenon::dispatch {
 
-/// A boxed call on its way down.
+/// A boxed call on its way down. Tensors among the arguments may be borrowed: a layer that keeps a Value copies it.
 struct LayerCall {
   const OpBase& op;
   Form form;

@@ -95,7 +95,7 @@ class Op<R(Args...), K> : public OpBase {
     return result;
   }
   [[gnu::noinline]] R layered(Form form, std::span<const Tensor> destinations, Args... args) const {
-    Value boxed[sizeof...(Args) + 1] = {Value(args)..., Value()};
+    Value boxed[sizeof...(Args) + 1] = {Value::borrow(args)..., Value()};
     Results results;
     run_layers(*this, form, {boxed, sizeof...(Args)}, destinations, results);
     return detail::ResultOf<R>::take(results);

@@ -14,7 +14,7 @@ extern const char _end[] __attribute__((visibility("hidden")));
 
 namespace tenon::dispatch {
 
-constinit thread_local ThreadState thread_state{0, kAutogradLayer, false, false};
+constinit thread_local ThreadState thread_state TENON_INITIAL_EXEC{0, kAutogradLayer, false, false};
 
 namespace {
 // Registration runs during static initialisation of several libraries, so the state is made on first use and

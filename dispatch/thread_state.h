@@ -21,7 +21,7 @@ struct ThreadState {
   bool saved_hooks;  ///< what is saved for backward passes through hooks (autograd/saved_hooks.h)
 };
 /// Constant-initialised, so reading it needs no initialisation guard.
-extern TENON_API constinit thread_local ThreadState thread_state;
+extern TENON_API constinit thread_local ThreadState thread_state TENON_INITIAL_EXEC;
 
 inline bool grad_enabled() { return thread_state.differentiable != 0; }
 inline void set_grad_enabled(bool on) { thread_state.differentiable = on ? kAutogradLayer : 0u; }

@@ -3,22 +3,20 @@
 
 namespace tenon::dispatch {
 
-void Value::copy(const Value& o) {
+void Value::set_ints(IntArrayRef list) {
+  count_ = static_cast<uint32_t>(list.size());
+  if (count_ > kInlineInts) heap_ = new int64_t[count_];
+  int64_t* to = count_ > kInlineInts ? heap_ : ints_;
+  for (std::size_t i = 0; i < list.size(); ++i) to[i] = list[i];
+}
+
+void Value::copy_other(const Value& o) {
   switch (o.kind_) {
-    case Kind::none:
-      none_ = 0;
-      break;
-    case Kind::tensor:
-      ::new (&tensor_) Tensor(o.tensor_);
-      break;
     case Kind::tensor_list:
       tensors_ = new std::vector<Tensor>(*o.tensors_);
       break;
-    case Kind::number:
-      ::new (&number_) Scalar(o.number_);
-      break;
     case Kind::int_list:
-      ints_ = new std::vector<int64_t>(*o.ints_);
+      set_ints(o.ints());
       break;
     case Kind::string:
       string_ = new std::string(*o.string_);
@@ -32,52 +30,39 @@ void Value::copy(const Value& o) {
     case Kind::memory_format:
       format_ = o.format_;
       break;
+    default:  // inline
+      break;
   }
   kind_ = o.kind_;
 }
 
-void Value::take(Value& o) noexcept {
+void Value::take_other(Value& o) noexcept {
   switch (o.kind_) {
-    case Kind::tensor:
-      ::new (&tensor_) Tensor(static_cast<Tensor&&>(o.tensor_));
-      o.tensor_.~Tensor();
-      break;
     case Kind::tensor_list:
       tensors_ = o.tensors_;
-      break;
-    case Kind::int_list:
-      ints_ = o.ints_;
       break;
     case Kind::string:
       string_ = o.string_;
       break;
+    case Kind::int_list:
+      count_ = o.count_;
+      if (count_ > kInlineInts) {
+        heap_ = o.heap_;
+        break;
+      }
+      [[fallthrough]];
     default:
-      kind_ = Kind::none;
-      copy(o);
+      copy_other(o);
       break;
   }
   kind_ = o.kind_;
   o.kind_ = Kind::none;
 }
 
-void Value::clear() noexcept {
-  switch (kind_) {
-    case Kind::tensor:
-      tensor_.~Tensor();
-      break;
-    case Kind::tensor_list:
-      delete tensors_;
-      break;
-    case Kind::int_list:
-      delete ints_;
-      break;
-    case Kind::string:
-      delete string_;
-      break;
-    default:
-      break;
-  }
-  kind_ = Kind::none;
+void Value::clear_other() noexcept {
+  if (kind_ == Kind::tensor_list) delete tensors_;
+  if (kind_ == Kind::string) delete string_;
+  if (kind_ == Kind::int_list && count_ > kInlineInts) delete[] heap_;
 }
 
 const char* Value::kind_name() const {
@@ -115,7 +100,7 @@ bool Value::coerce(ArgType type, bool read_tensors) {
     case ArgType::tensor:
       return is_tensor() && tensor_.defined();
     case ArgType::tensor_list:
-      if (kind_ == Kind::int_list && ints_->empty()) *this = Value(std::vector<Tensor>());
+      if (kind_ == Kind::int_list && count_ == 0) *this = Value(std::vector<Tensor>());
       if (is_tensor()) *this = Value(std::vector<Tensor>{tensor_});
       return kind_ == Kind::tensor_list;
     case ArgType::operand:
@@ -136,8 +121,8 @@ bool Value::coerce(ArgType type, bool read_tensors) {
       if (is_none()) return true;
       [[fallthrough]];
     case ArgType::int_list:
-      if (is_number() && number_.is_integral()) *this = Value(std::vector<int64_t>{number_.integer()});
-      if (kind_ == Kind::tensor_list && tensors_->empty()) *this = Value(std::vector<int64_t>());
+      if (is_number() && number_.is_integral()) *this = Value(IntArrayRef(number_.integer()));
+      if (kind_ == Kind::tensor_list && tensors_->empty()) *this = Value(IntArrayRef());
       return kind_ == Kind::int_list;
     case ArgType::optional_floating:
       if (is_none()) return true;

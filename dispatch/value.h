@@ -22,16 +22,12 @@ class TENON_API Value {
   Value(TensorList list) : Value(std::vector<Tensor>(list.begin(), list.end())) {}      // NOLINT
   Value(const Scalar& s) : kind_(Kind::number), number_(s) {}                           // NOLINT
   template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
-  Value(T v) : Value(Scalar(v)) {}  // NOLINT
-  Value(const Operand& o) : Value() {
-    if (o.is_tensor())
-      *this = Value(o.tensor());
-    else
-      *this = Value(o.number());
-  }  // NOLINT
-  Value(std::vector<int64_t> list)
-      : kind_(Kind::int_list), ints_(new std::vector<int64_t>(static_cast<std::vector<int64_t>&&>(list))) {}  // NOLINT
-  Value(IntArrayRef list) : Value(list.vec()) {}                                                              // NOLINT
+  Value(T v) : Value(Scalar(v)) {}     // NOLINT
+  Value(const Operand& o) : Value() {  // NOLINT
+    o.is_tensor() ? set(o.tensor()) : set(o.number());
+  }
+  Value(IntArrayRef list) : kind_(Kind::int_list) { set_ints(list); }    // NOLINT
+  Value(const std::vector<int64_t>& list) : Value(IntArrayRef(list)) {}  // NOLINT
   Value(std::string text)
       : kind_(Kind::string), string_(new std::string(static_cast<std::string&&>(text))) {}  // NOLINT
   Value(std::string_view text) : Value(std::string(text)) {}                                // NOLINT
@@ -43,6 +39,19 @@ class TENON_API Value {
   Value(const std::optional<T>& o) : Value() {
     if (o) *this = Value(*o);
   }  // NOLINT
+  /// The same as Value(argument), but what the argument refers to is not kept: for the time of a call. Copies keep it.
+  template <class T>
+  static Value borrow(const T& argument) {
+    return Value(argument);
+  }
+  static Value borrow(const Tensor& t) { return Value(t.impl()); }
+  static Value borrow(const Operand& o) { return o.is_tensor() ? Value(o.tensor().impl()) : Value(o.number()); }
+  static Value borrow(const Value& v) {
+    Value copy;
+    copy.kind_ = v.kind_, copy.borrowed_ = true, copy.count_ = v.count_;
+    for (uint32_t i = 0; i < kInlineInts; ++i) copy.ints_[i] = v.ints_[i];
+    return copy;
+  }
   Value(const Value& o) : Value() { copy(o); }
   Value(Value&& o) noexcept : Value() { take(o); }
   Value& operator=(const Value& o) {
@@ -71,7 +80,7 @@ class TENON_API Value {
   const std::vector<Tensor>& tensors() const { return *tensors_; }
   std::vector<Tensor>& tensors() { return *tensors_; }
   const Scalar& number() const { return number_; }
-  const std::vector<int64_t>& ints() const { return *ints_; }
+  IntArrayRef ints() const { return {count_ > kInlineInts ? heap_ : ints_, count_}; }
   const std::string& string() const { return *string_; }
   DType dtype() const { return dtype_; }
   Device device() const { return device_; }
@@ -84,23 +93,71 @@ class TENON_API Value {
   const char* kind_name() const;
 
  private:
-  void copy(const Value& o);
-  void take(Value& o) noexcept;
-  void clear() noexcept;
+  static constexpr uint32_t kInlineInts = 3;
+  explicit Value(TensorImpl* borrowed) : kind_(Kind::tensor), borrowed_(true) {
+    ::new (&tensor_) Tensor(Ref<TensorImpl>::adopt(borrowed));
+  }
+  void set(const Tensor& t) {
+    ::new (&tensor_) Tensor(t);
+    kind_ = Kind::tensor;
+  }
+  void set(const Scalar& s) {
+    ::new (&number_) Scalar(s);
+    kind_ = Kind::number;
+  }
+  TENON_API void set_ints(IntArrayRef list);
+  // Tensors and numbers are what most arguments are; `this` is none.
+  void copy(const Value& o) {
+    if (o.kind_ == Kind::tensor)
+      set(o.tensor_);
+    else if (o.kind_ == Kind::number)
+      set(o.number_);
+    else if (o.kind_ != Kind::none)
+      copy_other(o);
+  }
+  void take(Value& o) noexcept {
+    if (o.borrowed_ || o.kind_ == Kind::number) {
+      copy(o);
+      o.clear();
+    } else if (o.kind_ == Kind::tensor) {
+      ::new (&tensor_) Tensor(static_cast<Tensor&&>(o.tensor_));
+      kind_ = Kind::tensor;
+      o.kind_ = Kind::none;  // an empty handle needs no destructor
+    } else if (o.kind_ != Kind::none) {
+      take_other(o);
+    }
+  }
+  void clear() noexcept {
+    if (!borrowed_) {
+      if (kind_ == Kind::tensor)
+        tensor_.~Tensor();
+      else if (kind_ == Kind::tensor_list || kind_ == Kind::int_list || kind_ == Kind::string)
+        clear_other();
+    }
+    borrowed_ = false;
+    kind_ = Kind::none;
+  }
+  TENON_API void copy_other(const Value& o);
+  TENON_API void take_other(Value& o) noexcept;
+  TENON_API void clear_other() noexcept;
 
   Kind kind_;
+  bool borrowed_ = false;
+  uint32_t count_ = 0;  // of ints
   union {
     char none_;
     Tensor tensor_;
     std::vector<Tensor>* tensors_;
     Scalar number_;
-    std::vector<int64_t>* ints_;
+    int64_t ints_[kInlineInts];  // as large as the largest member
+    int64_t* heap_;
     std::string* string_;
     DType dtype_;
     Device device_;
     MemoryFormat format_;
   };
 };
+static_assert(sizeof(Value) == 32);
 
 /// The value as an operator's argument of type T; the kind must already fit.
 template <class T>

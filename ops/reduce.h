@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions over dimensions. `dim` absent or empty means all of them; keepdim keeps them with size 1. Sums of
 // integers and bool are int64; 16-bit floats accumulate in float32. No identity (amax, max, argmax) over no elements is
-// an IndexError. The functions take dimensions as IntArrayRef, not as an optional of it: `sum(x, 1)` would leave the
-// optional with the address of a number that is gone.
+// an IndexError.
 #pragma once
 
 #include <tenon/dispatch/reduction.h>

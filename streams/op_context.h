@@ -5,13 +5,6 @@
 
 #include <tenon/core/api.h>
 
-// nvcc's front end does not know the attribute; its objects then use the general, slower access.
-#if defined(__CUDACC__)
-#define TENON_INITIAL_EXEC
-#else
-#define TENON_INITIAL_EXEC __attribute__((tls_model("initial-exec")))
-#endif
-
 namespace tenon {
 
 /// The innermost operator's name, ended by the text's end or a parenthesis (a schema will do), or null outside of

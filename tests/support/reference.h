@@ -104,7 +104,9 @@ class Args {
   int64_t integer(int i) const { return bound_[i].number().integer(); }
   double real(int i) const { return bound_[i].number().real(); }
   Number number(int i) const;
-  std::vector<int64_t> ints(int i) const { return bound_[i].is_none() ? std::vector<int64_t>() : bound_[i].ints(); }
+  std::vector<int64_t> ints(int i) const {
+    return bound_[i].is_none() ? std::vector<int64_t>() : bound_[i].ints().vec();
+  }
   std::string text(int i) const { return bound_[i].is_none() ? std::string() : bound_[i].string(); }
   /// The dtype argument, or `otherwise` when it is not given.
   DType dtype(int i, DType otherwise) const { return bound_[i].is_none() ? otherwise : bound_[i].dtype(); }
