@@ -2,6 +2,7 @@
 // The allocators of the process: made at first use, found by device in one atomic load, never destroyed
 // (tensors may outlive every static object), and kept whole across fork.
 #include <tenon/memory/allocator.h>
+#include <tenon/memory/background_trim.h>
 #include <tenon/memory/caching_allocator.h>
 #include <tenon/memory/host_memory.h>
 #include <tenon/memory/sim_memory.h>
@@ -24,6 +25,7 @@ constinit std::atomic<CachingAllocator*> allocators[kRows][kMaxDevices] = {};
 constinit std::atomic<RawMemoryFactory> factories[kRows] = {};
 constinit std::mutex registry_mutex;  // guards creation and settings
 constinit bool settings_read = false;
+constinit bool trimming = false;                  // under registry_mutex
 constinit AllocatorObserver* observer = nullptr;  // under registry_mutex
 
 AllocatorSettings& settings() {  // under registry_mutex
@@ -44,14 +46,26 @@ void for_each_allocator(F f) {
   }
 }
 
+void trim_round() {
+  for_each_allocator([](CachingAllocator& a) { note_trim_hold(a.trim()); });
+}
+
 void before_fork() {
   registry_mutex.lock();
+  lock_background_trim();
   for_each_allocator([](CachingAllocator& a) { a.lock_for_fork(); });
 }
 
-void after_fork() {
+void after_fork(bool child) {
   for_each_allocator([](CachingAllocator& a) { a.unlock_after_fork(); });
+  unlock_background_trim(child);
   registry_mutex.unlock();
+}
+
+void watch_forks() {  // under registry_mutex
+  static const bool once = pthread_atfork(
+                               before_fork, [] { after_fork(false); }, [] { after_fork(true); }) == 0;
+  (void)once;
 }
 
 void register_factory(int row, const char* what, RawMemoryFactory factory) {
@@ -82,12 +96,17 @@ RawMemory* make_raw(int row, Device device) {
   if (CachingAllocator* made = slot.load(std::memory_order_acquire)) return *made;
   const AllocatorSettings& conf = settings();
   RawMemory* raw = make_raw(row, device);
-  auto* made = new CachingAllocator(device, raw, row == static_cast<int>(kCPU) ? exact_host_memory() : nullptr);
+  const bool host = row == static_cast<int>(kCPU);
+  const MemoryKind kind = host ? MemoryKind::host : row == kPinned ? MemoryKind::pinned : MemoryKind::device;
+  auto* made = new CachingAllocator(device, raw, host ? exact_host_memory() : nullptr, kind);
   made->configure(conf);
   made->observe(observer);
-  static const bool once = pthread_atfork(before_fork, after_fork, after_fork) == 0;
-  (void)once;
+  watch_forks();
   slot.store(made, std::memory_order_release);
+  // The first allocator starts the worker that TENON_ALLOC_CONF asks for.
+  if (conf.background_trim_ms > 0 && !std::exchange(trimming, true)) {
+    set_background_trim(conf.background_trim_ms, trim_round);
+  }
   return *made;
 }
 
@@ -193,6 +212,10 @@ void set_allocator_settings(const std::string& conf) {
   settings_read = true;  // explicit settings win over the environment, also over a mistake in it
   settings() = parsed;
   for_each_allocator([&](CachingAllocator& a) { a.configure(parsed); });
+  if (parsed.background_trim_ms == 0 && !trimming) return;
+  trimming = parsed.background_trim_ms > 0;
+  watch_forks();
+  set_background_trim(parsed.background_trim_ms, trim_round);  // a round takes no registry_mutex
 }
 
 AllocatorObserver* set_allocator_observer(AllocatorObserver* next) {

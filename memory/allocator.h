@@ -61,5 +61,8 @@ TENON_API std::string allocator_settings();
 /// before any cached memory is given up: the place to drop what can be made again. Returns an id for removal.
 TENON_API int64_t add_out_of_memory_callback(Function<void(Device, int64_t)> f);
 TENON_API void remove_out_of_memory_callback(int64_t id);
+/// Where the error asks how many bytes of the device are kept for backward. Called when memory has run out, with
+/// internal locks held: it must not allocate tensors. Null: unknown.
+TENON_API void set_tape_bytes_source(int64_t (*source)(Device));
 
 }  // namespace tenon::memory

@@ -17,16 +17,20 @@ namespace tenon::memory {
 struct Block;
 struct StreamPool;
 
-/// One piece of memory obtained from RawMemory.
+/// One piece of memory obtained from RawMemory, or (expandable) a range of addresses with memory behind part of it.
 struct Segment {
+  StreamPool* pool;
   char* ptr;
-  int64_t size;
-  Block* first;   ///< the block at its start; the others follow by Block::next
-  Segment* prev;  ///< all segments of the allocator
+  int64_t size;     ///< bytes of memory
+  int64_t range;    ///< bytes of addresses; more than `size` only when expandable
+  Block* first;     ///< the block at its start; the others follow by Block::next and tile the range
+  Block* unmapped;  ///< blocks without memory, by Block::list_next
+  Segment* prev;    ///< the segments of the pool
   Segment* next;
   int32_t stream;  ///< id of its pool's
   bool small;      ///< serves the small pool
   bool direct;     ///< one exact block, given back when freed
+  bool expandable;
 };
 
 /// A stream other than the block's own that uses it. While the block is in use only `stream` counts; when it
@@ -40,10 +44,13 @@ struct StreamUse {
 
 enum class BlockState : uint8_t {
   in_use,
-  direct,   ///< in use, from backend:direct: a segment of its own, given back at once
-  front,    ///< freed, in the front of its pool, not yet merged
-  free,     ///< in a free list
-  pending,  ///< freed, but other streams' events are outstanding
+  direct,    ///< in use, from backend:direct: a segment of its own, given back at once
+  front,     ///< freed, in the front of its pool, not yet merged
+  free,      ///< in a free list
+  pending,   ///< freed, but other streams' events are outstanding
+  unmapped,  ///< addresses of an expandable segment, without memory
+  mapping,   ///< its pages are just being mapped or unmapped
+  held,      ///< free, but reserved for the thread that maps the pages beside it
 };
 
 /// The first cache line is all that the hot path touches.
@@ -65,6 +72,7 @@ struct alignas(64) Block {
   Block* left;  ///< tree of sizes
   Block* right;
   uint32_t priority;
+  int32_t freed_at;  ///< the allocator's epoch when it became free
 };
 
 /// Descriptors of one type, carved from chunks and recycled; a take costs a malloc once in 64 times.

@@ -8,21 +8,21 @@
 // Note [Streams]. A block belongs to the stream it was allocated on and returns to that stream's pool, from any
 // thread: work of one stream is ordered, so reuse there needs no waiting. Other streams that touch a block are
 // told by record_stream; only then does the free record one event per such stream, and the block waits for them.
-// Note [Front]. Blocks up to 64 KiB are not merged at once: each pool keeps up to 1,024 of them in exact-size
-// LIFO lists, so the common free and allocate is a push and a pop. The front is merged before anybody could see
-// the difference: before the device is asked for memory, for statistics, empty_cache and the listing of blocks.
-// Note [Locks]. `lock_` guards all books and is never held across a driver call, a wait or a callback. `slow_`
-// serialises those who talk to the device (growing, releasing, event queries); order: slow_ before lock_.
-// Freeing takes only lock_. Note [Ladder]: out_of_memory.cpp. Thread safety: everything, from any thread.
+// Note [Locks]. A pool's lock (memory/stream_pool.h says which) guards its books, `lock_` the list of pools; neither is
+// held across a driver call, a wait or a callback. `slow_` serialises those who talk to the device (growing, releasing,
+// event queries). Order: slow_, lock_, a pool's own lock, uses_lock_; two pools only by who holds lock_. Freeing takes
+// only its pool's lock.
+// Note [Private pools]. find_pool is the one place that chooses a pool; whatever would choose another one there must
+// also set fast_limit to 0 in the pools it replaces, as an observer does.
+// Note [Ladder]: out_of_memory.cpp. Thread safety: everything, from any thread.
 // Internal: not for users' files.
 #pragma once
 
 #include <tenon/memory/allocator.h>
-#include <tenon/memory/free_list.h>
 #include <tenon/memory/observer.h>
 #include <tenon/memory/raw_memory.h>
 #include <tenon/memory/settings.h>
-#include <tenon/memory/spin_lock.h>
+#include <tenon/memory/stream_pool.h>
 
 #include <cstdint>
 #include <mutex>
@@ -30,27 +30,9 @@
 
 namespace tenon::memory {
 
-class CachingAllocator;
-
-inline constexpr int64_t kLargeSegment = 20 << 20;
-inline constexpr int64_t kLargeRequest = 10 << 20;  ///< above this, a segment of its own size
 inline constexpr int64_t kHugeRounding = 2 << 20;
 inline constexpr int64_t kLargestRequest = int64_t{1} << 60;  ///< no device has more; sums of it do not overflow
-inline constexpr int64_t kFrontLimit = 64 << 10;
-inline constexpr int kFrontClasses = static_cast<int>(kFrontLimit / kMinBlock);
-inline constexpr int kFrontBlocks = 1024;
-inline constexpr int kRecent = 256;  ///< covers the ids of all pooled streams
-
-/// The free memory of one stream.
-struct StreamPool {
-  CachingAllocator* owner = nullptr;
-  Stream stream;
-  int64_t blocks = 0;  ///< of any state; a pool without blocks can go
-  int front_blocks = 0;
-  Block* front[kFrontClasses + 1] = {};  ///< by size / kMinBlock
-  SizeTree large;
-  SizeBins small;
-};
+inline constexpr int kRecent = 256;                           ///< covers the ids of all pooled streams
 
 /// One block as the listing shows it.
 struct BlockInfo {
@@ -61,12 +43,15 @@ struct BlockInfo {
   int32_t stream;
   BlockState state;
   bool small;  ///< in the small pool
+  bool expandable;
 };
+
+enum class MemoryKind : uint8_t { device, host, pinned };
 
 class TENON_API CachingAllocator {
  public:
   /// `exact` serves backend:direct (null: `raw` does). Both must outlive the allocator.
-  CachingAllocator(Device device, RawMemory* raw, RawMemory* exact = nullptr);
+  CachingAllocator(Device device, RawMemory* raw, RawMemory* exact = nullptr, MemoryKind kind = MemoryKind::device);
   /// For tests: gives everything back, in use or not. The library's own allocators are never destroyed.
   ~CachingAllocator();
   CachingAllocator(const CachingAllocator&) = delete;
@@ -88,17 +73,22 @@ class TENON_API CachingAllocator {
   void reset_accumulated();
   /// Bytes in use, the most there were, and reserved; cheaper than stats().
   void usage(int64_t& allocated, int64_t& peak_allocated, int64_t& reserved);
-  /// All blocks, segment by segment, in address order within one.
+  /// All blocks that have memory, segment by segment, in address order within one. Of an expandable segment, every
+  /// stretch with memory counts as a segment here.
   std::vector<BlockInfo> blocks();
   Device device() const { return device_; }
   RawMemory* raw() const { return raw_; }
   std::string settings_text();
+  /// One round of background trimming: gives back what has been idle since the round before the last. Returns the
+  /// longest time, in nanoseconds of this thread's CPU, that it held a lock.
+  int64_t trim();
 
   /// Around fork: hold all locks, so that the child finds consistent books, and let them go on both sides.
   void lock_for_fork();
   void unlock_after_fork();
 
  private:
+  friend class PoolGuard;
   struct Request {
     Stream stream;
     int64_t bytes, size, segment;  ///< asked for; the block; what to ask the device for
@@ -110,69 +100,106 @@ class TENON_API CachingAllocator {
     StreamUse* tail = nullptr;
     int64_t uses = 0;  ///< of live and pending blocks; without any the queue goes
   };
+  struct Usage {  ///< of all pools; their own claims once split_
+    int64_t allocated = 0, requested = 0, pending = 0;
+    int64_t peak_allocated = 0, peak_requested = 0, peak_active = 0;
+  };
+  class AllPools;  ///< guard: all locks of all pools
 
-  // Under lock_.
-  MemoryStats raw_stats() const;
+  // Finding pools (stream_pool.cpp).
+  StreamPool* recent_pool(const Stream& stream) const;
   StreamPool* find_pool(const Stream& stream);
-  PendingQueue* find_queue(const Stream& stream);
+  StreamPool* add_pool(const Stream& stream, StreamPool* base);
+  StreamPool* pool_at(std::size_t i);
+  void note_contention(StreamPool* pool) noexcept;
+  MemoryStats sums() const;  ///< under all locks
+  void recycle_pools();
+
+  // Under the pool's lock (blocks.cpp).
   Request make_request(int64_t bytes, const Stream& stream) const;
-  Block* take_from_cache(const Request& request);
+  Block* take_from_cache(const Request& request, StreamPool* pool);
   Block* best_fit(const Request& request, StreamPool* pool) const;
   bool worth_splitting(const Block* block, const Request& request) const;
   Block* cut_and_hand_out(Block* block, Block* rest, const Request& request);
-  Block* add_segment(const Request& request, void* memory);
-  Block* hand_out(Block* block, int64_t bytes);
-  void count_free(const Block* block);
-  void count_released(const Segment* segment);
+  void split_off(Block* block, int64_t size, Block* rest);
+  Block* hand_out(StreamPool* pool, Block* block, int64_t bytes);
+  void count_free(StreamPool* pool, const Block* block);
+  void claim(StreamPool* pool);
   void give_back(Block* block);
   void absorb(Block* left, Block* right);
   void list(Block* block);
   void unlist(Block* block);
-  void merge_front(StreamPool* pool);
-  void merge_fronts();
+  void merge_front(StreamPool* pool, int at_most = kFrontBlocks + 1);
+  Segment* link_segment(const Request& request, StreamPool* pool, void* memory, Block* first);
   void unlink_segment(Segment* segment);
-  void choose_fast_path();
-  void tell(AllocatorEventKind kind, const Block* block);
-  void tell(AllocatorEventKind kind, const Segment* segment);
   bool idle(const Segment* segment) const;
+  void tell(AllocatorEventKind kind, const Block* block);
+  void tell(AllocatorEventKind kind, int32_t stream, const void* p, int64_t bytes, int64_t requested = 0);
 
-  // Without lock_.
+  // Without locks.
   Block* allocate_slow(int64_t bytes, const Stream& stream);
   void free_slow(Block* block) noexcept;
   void free_direct(Block* block) noexcept;
   void free_pending(Block* block) noexcept;
+  Segment* uncached(Block* block);
   void poison(Block* block) noexcept;
   void unpoison(Block* block) noexcept;
+  void choose_fast_path(StreamPool* pool);
 
-  // Holding slow_ (out_of_memory.cpp; the events in stream_uses.cpp).
+  // Holding slow_: growing (growth.cpp, expandable.cpp), releasing (release.cpp), events (stream_uses.cpp).
   Block* grow(const Request& request);
   Block* retry(const Request& request);
   Block* from_device(const Request& request);
+  Block* add_segment(const Request& request, void* memory);
+  Block* expand(const Request& request);
+  void count_segment(const Segment* segment, int64_t count);
+  void count_reserved(const Segment* segment, int64_t bytes);
+  int64_t page_size() const;
+  Block* find_room(const Request& request, StreamPool* pool) const;
+  bool add_range(const Request& request, StreamPool* pool);
+  bool map_run(Block* first, Block* last);
+  bool release_pages(int32_t before, int at_most);
+  Block* releasable(StreamPool* pool, int32_t before) const;
+  Block* take_pages(Block* block);
+  void unmap_pages(Block* block);
+  void list_unmapped(Block* block);
+  void unlink_unmapped(Block* block);
+  void collect_garbage();
   void finish_pending(bool wait);
+  void finish(Block* block);
+  PendingQueue* find_queue(const Stream& stream);  ///< under uses_lock_
   bool release_oversize(int64_t bytes);
   bool release_idle();
+  template <class Better>
+  Segment* take_idle(Better better);
   void release_segments(Segment* chain);
   [[noreturn]] void raise_out_of_memory(const Request& request);
 
   const Device device_;
   RawMemory* const raw_;
   RawMemory* const exact_;
+  const MemoryKind kind_;
+  StreamPool* recent_[kRecent] = {};  ///< pools by stream id mod kRecent
 
   alignas(64) SpinLock lock_;
-  int64_t fast_limit_ = kFrontLimit;  ///< blocks up to this may use the front; read without lock_
-  bool poison_free_ = false;          ///< read without lock_
-  StreamPool* recent_[kRecent] = {};  ///< pools by stream id mod kRecent
-  MemoryStats stats_;                 ///< never reset; of the pools, large alone is counted
-  MemoryStats base_;                  ///< stats_ at the last reset of what accumulates
-  int64_t pending_bytes_ = 0, pending_events_ = 0;
-  Segment* segments_ = nullptr;
-  std::vector<StreamPool*> pools_;
+  Usage usage_;  ///< under lock_, atomic once split_
+  int contended_ = 0;
+  bool split_ = false;
+
+  alignas(64) std::vector<StreamPool*> pools_;
+  int64_t reserved_ = 0, peak_reserved_ = 0, total_reserved_ = 0, large_reserved_ = 0, large_segments_ = 0;  ///< atomic
+  int64_t segments_allocated_ = 0, segments_released_ = 0, out_of_memory_ = 0, retries_ = 0;                 ///< atomic
+  MemoryStats base_;      ///< the sums at the last reset of what accumulates; under all locks
+  int32_t epoch_ = 0;     ///< advances with every request to the device and every round of trimming; atomic
+  int32_t trimmed_ = -1;  ///< epoch of the last round
+  SpinLock uses_lock_;    ///< guards the queues
   std::vector<PendingQueue> pending_;
-  AllocatorSettings settings_;
+  int64_t pending_events_ = 0;             ///< atomic
+  AllocatorObserver* observer_ = nullptr;  ///< changed with all locks held
+  AllocatorSettings settings_;             ///< likewise, and with slow_
+  bool poison_free_ = false;
   int64_t limit_ = INT64_MAX;  ///< bytes that may be reserved
-  AllocatorObserver* observer_ = nullptr;
-  Slab<Block> block_slab_;
-  Slab<Segment> segment_slab_;
+  int64_t total_ = INT64_MAX;  ///< of the device, when something is measured against it
 
   std::mutex slow_;
 };

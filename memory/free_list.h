@@ -17,7 +17,8 @@ namespace tenon::memory {
 inline constexpr int64_t kMinBlock = 512;          ///< every block is a multiple of this
 inline constexpr int64_t kSmallSegment = 2 << 20;  ///< what the small pool takes from the device at a time
 
-/// Blocks of kMinBlock ... kSmallSegment bytes, one list per size.
+/// Blocks of kMinBlock bytes and more, one list per size below kSmallSegment and one for that and everything above,
+/// which only expandable segments have.
 class SizeBins {
  public:
   void insert(Block* block) {
@@ -57,13 +58,21 @@ class SizeBins {
   int64_t largest() const {
     if (summary_ == 0) return 0;
     const int word = 63 - __builtin_clzll(summary_);
+    if (const Block* b = heads_[kBins - 1]) {
+      int64_t most = 0;
+      for (; b; b = b->list_next) most = b->size > most ? b->size : most;
+      return most;
+    }
     return ((int64_t{word} << 6) + 64 - __builtin_clzll(words_[word])) * kMinBlock;
   }
+
+  /// The blocks of kSmallSegment bytes and more, by list_next.
+  Block* whole() const { return heads_[kBins - 1]; }
 
  private:
   static constexpr int kBins = static_cast<int>(kSmallSegment / kMinBlock);
   static_assert(kBins == 64 * 64, "two levels of 64 bits");
-  static int bin_of(int64_t size) { return static_cast<int>(size / kMinBlock) - 1; }
+  static int bin_of(int64_t size) { return size >= kSmallSegment ? kBins - 1 : static_cast<int>(size / kMinBlock) - 1; }
 
   uint64_t summary_ = 0;
   uint64_t words_[64] = {};

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Growing, and what happens when the device has no more.
+// What happens when the device has no more.
 //
 // Note [Ladder]. After the device has refused once, in this order, trying again after each rung:
 //   1. the callbacks of add_out_of_memory_callback (no lock held: they free what they like);
 //   2. wait for blocks that other streams still use;
 //   3. give back idle segments of the large pool, of any stream: the smallest that suffices, else the largest;
 //   4. give back every idle segment;
-//   5. for a request that would take a shared 20 MiB segment, ask for no more than it needs;
-//   6. raise, with the numbers and a verdict. The allocator is as usable afterwards as before.
+//   5. unmap the idle pages of expandable segments;
+//   6. for a request that would take a shared segment, ask for no more than it needs;
+//   7. raise, with the numbers and a verdict. The allocator is as usable afterwards as before.
 #include <tenon/memory/caching_allocator.h>
 #include <tenon/memory/size_text.h>
 
@@ -15,12 +16,6 @@
 #include <cstdio>
 #include <memory>
 #include <utility>
-
-#if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/asan_interface.h>
-#else
-#define ASAN_UNPOISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
-#endif
 
 namespace tenon::memory {
 namespace {
@@ -37,6 +32,9 @@ Callbacks& callbacks() {
   static auto* all = new Callbacks;  // never destroyed: memory may run out in a destructor at exit
   return *all;
 }
+
+using TapeBytes = int64_t (*)(Device);
+constinit TapeBytes tape_bytes = nullptr;
 
 }  // namespace
 
@@ -70,26 +68,21 @@ bool run_out_of_memory_callbacks(Device device, int64_t bytes) {
   return !list.empty();
 }
 
+void set_tape_bytes_source(int64_t (*source)(Device)) { __atomic_store_n(&tape_bytes, source, __ATOMIC_RELEASE); }
+
 Block* CachingAllocator::grow(const Request& request) {
   std::unique_lock slow(slow_);
   // Someone else may have grown, or freed, while this thread waited for slow_.
   if (Block* block = retry(request)) return block;
-  {
-    SpinGuard guard(lock_);
-    ++stats_.retries;
-  }
+  if (settings_.throw_on_cudamalloc_oom) raise_out_of_memory(request);
+  __atomic_add_fetch(&retries_, 1, __ATOMIC_RELAXED);
   slow.unlock();
   const bool called = run_out_of_memory_callbacks(device_, request.bytes);
   slow.lock();
   if (called) {
     if (Block* block = retry(request)) return block;
   }
-  bool events;
-  {
-    SpinGuard guard(lock_);
-    events = pending_events_ > 0;
-  }
-  if (events) {
+  if (__atomic_load_n(&pending_events_, __ATOMIC_RELAXED) > 0) {
     finish_pending(/*wait=*/true);
     if (Block* block = retry(request)) return block;
   }
@@ -99,7 +92,12 @@ Block* CachingAllocator::grow(const Request& request) {
   if (release_idle()) {
     if (Block* block = retry(request)) return block;
   }
-  if (!request.small && request.segment == kLargeSegment && request.size <= kLargeRequest) {
+  if (release_pages(INT32_MAX, INT32_MAX)) {
+    release_idle();  // ranges of addresses that became empty
+    if (Block* block = retry(request)) return block;
+  }
+  const int64_t shared = settings_.large_segment_size;
+  if (!request.small && !request.direct && request.segment == shared && request.size <= shared / 2) {
     Request exact = request;
     exact.segment = (request.size + kHugeRounding - 1) / kHugeRounding * kHugeRounding;
     if (Block* block = from_device(exact)) return block;
@@ -107,164 +105,49 @@ Block* CachingAllocator::grow(const Request& request) {
   raise_out_of_memory(request);
 }
 
-Block* CachingAllocator::retry(const Request& request) {
-  {
-    SpinGuard guard(lock_);
-    if (Block* block = take_from_cache(request)) return block;
-  }
-  return from_device(request);
-}
-
-Block* CachingAllocator::from_device(const Request& request) {
-  if (request.segment > kLargestRequest) return nullptr;
-  {
-    SpinGuard guard(lock_);
-    if (request.segment > limit_ - stats_.reserved) return nullptr;
-  }
-  RawMemory* raw = request.direct ? exact_ : raw_;
-  void* memory = raw->allocate(request.segment);
-  if (!memory) return nullptr;
-  try {
-    SpinGuard guard(lock_);
-    return add_segment(request, memory);
-  } catch (...) {
-    raw->release(memory, request.segment);
-    throw;
-  }
-}
-
-bool CachingAllocator::idle(const Segment* segment) const {
-  return segment->first->state == BlockState::free && segment->first->size == segment->size;
-}
-
-// Takes the segment, whose only block is in no list, out of the books.
-void CachingAllocator::unlink_segment(Segment* segment) {
-  Block* block = segment->first;
-  --block->pool->blocks;
-  block_slab_.give(block);
-  (segment->prev ? segment->prev->next : segments_) = segment->next;
-  if (segment->next) segment->next->prev = segment->prev;
-  segment->first = nullptr;
-  segment->next = segment->prev = nullptr;
-}
-
-bool CachingAllocator::release_oversize(int64_t bytes) {
-  Segment* chain = nullptr;
-  {
-    SpinGuard guard(lock_);
-    const auto take = [&](Segment* segment) {
-      unlist(segment->first);
-      unlink_segment(segment);
-      segment->next = std::exchange(chain, segment);
-    };
-    Segment* fit = nullptr;
-    for (Segment* s = segments_; s; s = s->next) {
-      if (!s->small && idle(s) && s->size >= bytes && (!fit || s->size < fit->size)) fit = s;
-    }
-    if (fit) take(fit);
-    for (int64_t released = fit ? bytes : 0; released < bytes;) {
-      Segment* largest = nullptr;
-      for (Segment* s = segments_; s; s = s->next) {
-        if (!s->small && idle(s) && (!largest || s->size > largest->size)) largest = s;
-      }
-      if (!largest) break;
-      released += largest->size;
-      take(largest);
-    }
-  }
-  release_segments(chain);
-  return chain != nullptr;
-}
-
-bool CachingAllocator::release_idle() {
-  Segment* chain = nullptr;
-  {
-    SpinGuard guard(lock_);
-    merge_fronts();
-    for (Segment* s = segments_; s;) {
-      Segment* next = s->next;
-      if (idle(s)) {
-        unlist(s->first);
-        unlink_segment(s);
-        s->next = std::exchange(chain, s);
-      }
-      s = next;
-    }
-    // Pools of streams that have gone would stay for ever otherwise.
-    std::erase_if(pools_, [this](StreamPool* pool) {
-      if (pool->blocks > 0) return false;
-      if (StreamPool*& recent = recent_[pool->stream.id() & (kRecent - 1)]; recent == pool) recent = nullptr;
-      delete pool;
-      return true;
-    });
-  }
-  release_segments(chain);
-  return chain != nullptr;
-}
-
-void CachingAllocator::release_segments(Segment* chain) {
-  {
-    SpinGuard guard(lock_);  // told before the device may give the address to somebody else
-    for (Segment* s = chain; s; s = s->next) tell(AllocatorEventKind::segment_free, s);
-  }
-  for (Segment* s = chain; s; s = s->next) {
-    ASAN_UNPOISON_MEMORY_REGION(s->ptr, s->size);
-    raw_->release(s->ptr, s->size);
-  }
-  SpinGuard guard(lock_);
-  while (Segment* s = chain) {
-    chain = s->next;
-    count_released(s);
-    segment_slab_.give(s);
-  }
-}
-
-void CachingAllocator::empty_cache() {
-  std::lock_guard slow(slow_);
-  finish_pending(/*wait=*/true);
-  release_idle();
-}
-
+// Three lines: what was asked for, what there is, and why that is not enough with what to do about it.
 void CachingAllocator::raise_out_of_memory(const Request& request) {
   MemoryNumbers n;
   n.requested = request.bytes;
   raw_->info(n.free, n.total);
   const MemoryStats s = stats();
-  std::string settings;
-  bool limited;
-  {
-    SpinGuard guard(lock_);
-    ++stats_.out_of_memory;
-    if (observer_) {
-      observer_->on_event({AllocatorEventKind::out_of_memory, device_, raw_->name(), request.stream.id(), nullptr,
-                           request.segment, request.bytes});
-    }
-    settings = settings_.str();
-    limited = limit_ < n.total;
-    if (limited) n.free = std::min(n.free, std::max<int64_t>(0, limit_ - s.reserved));
-  }
+  __atomic_add_fetch(&out_of_memory_, 1, __ATOMIC_RELAXED);
+  tell(AllocatorEventKind::out_of_memory, request.stream.id(), nullptr, request.segment, request.bytes);
+  const bool limited = limit_ < n.total;
+  if (limited) n.free = std::min(n.free, std::max<int64_t>(0, limit_ - s.reserved));
   n.reserved = s.reserved;
   n.allocated = s.allocated;
   n.largest_free_block = s.largest_free_block;
   // Everything idle has been given back: what is reserved and not in use are holes beside blocks in use.
   const int64_t holes = s.reserved - s.active;
   const bool fragmented = request.bytes <= holes + n.free;
-  const int64_t others = std::max<int64_t>(0, n.total - n.free - n.reserved);
+  const int64_t others = limited ? 0 : std::max<int64_t>(0, n.total - n.free - n.reserved);
+  const TapeBytes source = __atomic_load_n(&tape_bytes, __ATOMIC_ACQUIRE);
+  const int64_t tape = source ? source(device_) : 0;
   std::string verdict;
   if (fragmented) {
     verdict = detail::concat("fragmentation: ", size_text(holes), " lie in holes beside blocks in use (largest ",
                              size_text(n.largest_free_block), ")");
+    if (settings_.throw_on_cudamalloc_oom) {
+      verdict = detail::concat(size_text(holes), " are cached and not in use; throw_on_cudamalloc_oom keeps them");
+    } else if (!settings_.expandable_segments && raw_->virtual_memory()) {
+      verdict += "; expandable_segments:True avoids it";
+    } else if (!settings_.expandable_segments && settings_.max_split_size == INT64_MAX) {
+      verdict += "; max_split_size_mb keeps large blocks whole";
+    }
   } else {
     verdict = detail::concat(
         limited ? "the limit of per_process_memory_fraction is reached: " : "the memory is really full: ", "free ",
         size_text(request.bytes - holes - n.free), " more, or ask for less");
+    if (tape > s.allocated / 4) verdict += "; evaluate under NoGradGuard, or checkpoint";
   }
-  throw OutOfMemoryError(
-      detail::concat("allocate: ", device_, " (", raw_->name(), "): out of memory: asked for ",
-                     size_text(request.bytes), ", free ", size_text(n.free), " of ", size_text(n.total), "\nin use ",
-                     size_text(n.allocated), ", reserved ", size_text(n.reserved), ", others hold ",
-                     size_text(limited ? 0 : others), "; settings ", settings, "\nverdict: ", verdict),
-      n);
+  throw OutOfMemoryError(detail::concat("allocate: ", device_, " (", raw_->name(), "): out of memory: asked for ",
+                                        size_text(request.bytes), ", free ", size_text(n.free), " of ",
+                                        size_text(n.total), "\nin use ", size_text(n.allocated),
+                                        tape > 0 ? detail::concat(" (", size_text(tape), " kept for backward)") : "",
+                                        ", reserved ", size_text(n.reserved), ", others hold ", size_text(others),
+                                        "; settings ", settings_.str(), "\nverdict: ", verdict),
+                         n);
 }
 
 }  // namespace tenon::memory

@@ -3,6 +3,7 @@
 #include <tenon/core/error.h>
 #include <tenon/memory/settings.h>
 
+#include <algorithm>
 #include <charconv>
 #include <vector>
 
@@ -26,12 +27,95 @@ int64_t integer(string_view key, string_view text, int64_t low, int64_t high, st
   return value;
 }
 
+double share(string_view key, string_view text, string_view expected) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool whole = error == std::errc() && end == text.data() + text.size();
+  if (!whole || !(value > 0) || value > 1) bad_value(key, expected, text);
+  return value;
+}
+
+std::string share_text(double value) {
+  char buffer[32];  // the shortest text that reads back as the same number
+  const auto [end, error] = std::to_chars(buffer, buffer + sizeof buffer, value);
+  return error == std::errc() ? std::string(buffer, end) : std::string("1");
+}
+
+bool flag(string_view key, string_view text) {
+  if (text != "True" && text != "False") bad_value(key, "True or False", text);
+  return text == "True";
+}
+
+uint8_t divisions(string_view key, string_view text, string_view expected) {
+  const int64_t n = integer(key, text, 0, 64, expected);
+  if ((n & (n - 1)) != 0) bad_value(key, expected, text);
+  return static_cast<uint8_t>(n);
+}
+
+string_view trim(string_view s) {
+  while (!s.empty() && (s.front() == ' ' || s.front() == '\t')) s.remove_prefix(1);
+  while (!s.empty() && (s.back() == ' ' || s.back() == '\t')) s.remove_suffix(1);
+  return s;
+}
+
+// "[256:1,512:2,>:8]": below 256 MiB 1, from there below 512 MiB 2, above 8.
+void divisions_list(AllocatorSettings& s, string_view key, string_view text, string_view expected) {
+  if (text.size() < 2 || text.back() != ']') bad_value(key, expected, text);
+  std::size_t done = 0;
+  for (string_view rest = text.substr(1, text.size() - 2); !rest.empty();) {
+    const std::size_t comma = std::min(rest.find(','), rest.size());
+    const string_view item = trim(rest.substr(0, comma));
+    rest = rest.substr(std::min(comma + 1, rest.size()));
+    const std::size_t colon = item.find(':');
+    if (colon == string_view::npos) bad_value(key, expected, text);
+    const string_view border = trim(item.substr(0, colon));
+    std::size_t end = s.roundup_power2_divisions.size();
+    if (border != ">") {
+      const int64_t mib = integer(key, border, 1, 1 << 15, "sizes in MiB, powers of two up to 32768, rising");
+      if ((mib & (mib - 1)) != 0) bad_value(key, "sizes in MiB, powers of two up to 32768, rising", border);
+      end = static_cast<std::size_t>(__builtin_ctzll(static_cast<uint64_t>(mib)));
+    }
+    if (end < done || (end == done && done > 0)) bad_value(key, expected, text);
+    const uint8_t n = divisions(key, trim(item.substr(colon + 1)), expected);
+    for (; done < end; ++done) s.roundup_power2_divisions[done] = n;
+  }
+}
+
+std::string divisions_text(const AllocatorSettings& s) {
+  const auto& all = s.roundup_power2_divisions;
+  std::string text = "[";
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const bool last = i + 1 == all.size();
+    if (!last && all[i] == all[i + 1]) continue;
+    if (last && text == "[") return std::to_string(all[i]);
+    text += (last ? std::string(">") : std::to_string(1ll << (i + 1))) + ':' + std::to_string(all[i]);
+    text += last ? ']' : ',';
+  }
+  return text;
+}
+
 struct Key {
   string_view name;
   string_view values;
   void (*parse)(AllocatorSettings& s, const Key& key, string_view text);
   std::string (*print)(const AllocatorSettings& s);
 };
+
+template <int64_t AllocatorSettings::*Member, int64_t Low, int64_t Unit>
+constexpr Key size_key(string_view name, string_view values) {
+  return {name, values,
+          [](AllocatorSettings& s, const Key& key, string_view text) {
+            s.*Member = Unit * integer(key.name, text, Low, INT64_MAX / Unit - 1, key.values);
+          },
+          [](const AllocatorSettings& s) { return std::to_string(s.*Member / Unit); }};
+}
+
+template <bool AllocatorSettings::*Member>
+constexpr Key flag_key(string_view name) {
+  return {name, "True or False",
+          [](AllocatorSettings& s, const Key& key, string_view text) { s.*Member = flag(key.name, text); },
+          [](const AllocatorSettings& s) -> std::string { return s.*Member ? "True" : "False"; }};
+}
 
 constexpr Key kKeys[] = {
     {"backend", "caching or direct",
@@ -47,69 +131,69 @@ constexpr Key kKeys[] = {
      [](const AllocatorSettings& s) -> std::string {
        return s.backend == AllocatorBackend::caching ? "caching" : "direct";
      }},
-    {"max_split_size_mb", "MiB, an integer of at least 20",
+    size_key<&AllocatorSettings::max_split_size, 20, kMiB>("max_split_size_mb", "MiB, an integer of at least 20"),
+    size_key<&AllocatorSettings::max_non_split_rounding, 1, kMiB>("max_non_split_rounding_mb",
+                                                                  "MiB, an integer of at least 1"),
+    {"roundup_power2_divisions", "0 or a power of two up to 64, or a list like [256:1,512:2,>:8]",
      [](AllocatorSettings& s, const Key& key, string_view text) {
-       s.max_split_size = kMiB * integer(key.name, text, 20, INT64_MAX / kMiB - 1, key.values);
+       s.roundup_power2_divisions = {};
+       if (!text.empty() && text[0] == '[') return divisions_list(s, key.name, text, key.values);
+       s.roundup_power2_divisions.fill(divisions(key.name, text, key.values));
      },
-     [](const AllocatorSettings& s) { return std::to_string(s.max_split_size / kMiB); }},
-    {"roundup_power2_divisions", "0 or a power of two up to 64",
+     divisions_text},
+    {"large_segment_size_mb", "MiB, an integer from 4 to 1024",
      [](AllocatorSettings& s, const Key& key, string_view text) {
-       TENON_CHECK(text.empty() || text[0] != '[', ValueError,
-                   "allocator settings: roundup_power2_divisions: the list form is not implemented yet; ", "use ",
-                   key.values);
-       const int64_t n = integer(key.name, text, 0, 64, key.values);
-       if ((n & (n - 1)) != 0) bad_value(key.name, key.values, text);
-       s.roundup_power2_divisions = static_cast<int>(n);
+       s.large_segment_size = kMiB * integer(key.name, text, 4, 1024, key.values);
      },
-     [](const AllocatorSettings& s) { return std::to_string(s.roundup_power2_divisions); }},
+     [](const AllocatorSettings& s) { return std::to_string(s.large_segment_size / kMiB); }},
     {"small_pool_limit", "KiB, an integer from 1 to 2048",
      [](AllocatorSettings& s, const Key& key, string_view text) {
        s.small_pool_limit = 1024 * integer(key.name, text, 1, 2048, key.values);
      },
      [](const AllocatorSettings& s) { return std::to_string(s.small_pool_limit / 1024); }},
+    {"garbage_collection_threshold", "a number above 0, at most 1",
+     [](AllocatorSettings& s, const Key& key, string_view text) {
+       s.garbage_collection_threshold = share(key.name, text, key.values);
+     },
+     [](const AllocatorSettings& s) { return share_text(s.garbage_collection_threshold); }},
     {"per_process_memory_fraction", "a number above 0, at most 1",
      [](AllocatorSettings& s, const Key& key, string_view text) {
-       double value = 0;
-       const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-       const bool whole = error == std::errc() && end == text.data() + text.size();
-       if (!whole || !(value > 0) || value > 1) bad_value(key.name, key.values, text);
-       s.per_process_memory_fraction = value;
+       s.per_process_memory_fraction = share(key.name, text, key.values);
      },
-     [](const AllocatorSettings& s) {
-       char buffer[32];  // the shortest text that reads back as the same number
-       const auto [end, error] = std::to_chars(buffer, buffer + sizeof buffer, s.per_process_memory_fraction);
-       return error == std::errc() ? std::string(buffer, end) : std::string("1");
-     }},
-    {"poison_free", "True or False",
+     [](const AllocatorSettings& s) { return share_text(s.per_process_memory_fraction); }},
+    flag_key<&AllocatorSettings::expandable_segments>("expandable_segments"),
+    flag_key<&AllocatorSettings::throw_on_cudamalloc_oom>("throw_on_cudamalloc_oom"),
+    {"release_lock_on_cudamalloc", "True (no other thread ever waits for the device)",
      [](AllocatorSettings& s, const Key& key, string_view text) {
-       if (text != "True" && text != "False") bad_value(key.name, key.values, text);
-       s.poison_free = text == "True";
+       s.release_lock_on_cudamalloc = flag(key.name, text);
+       if (!s.release_lock_on_cudamalloc) bad_value(key.name, key.values, text);
      },
-     [](const AllocatorSettings& s) -> std::string { return s.poison_free ? "True" : "False"; }},
+     [](const AllocatorSettings& s) -> std::string { return s.release_lock_on_cudamalloc ? "True" : "False"; }},
+    flag_key<&AllocatorSettings::pinned_use_cuda_host_register>("pinned_use_cuda_host_register"),
+    size_key<&AllocatorSettings::pinned_reserve_segment_size, 0, kMiB>("pinned_reserve_segment_size_mb",
+                                                                       "MiB, an integer of at least 0"),
+    size_key<&AllocatorSettings::pinned_max_round_threshold, 1, kMiB>("pinned_max_round_threshold_mb",
+                                                                      "MiB, an integer of at least 1"),
+    size_key<&AllocatorSettings::pinned_max_cached_size, 0, kMiB>("pinned_max_cached_size_mb",
+                                                                  "MiB, an integer of at least 0"),
+    {"background_trim_ms", "milliseconds, an integer from 0 (no worker) to 86400000",
+     [](AllocatorSettings& s, const Key& key, string_view text) {
+       s.background_trim_ms = integer(key.name, text, 0, 86400000, key.values);
+     },
+     [](const AllocatorSettings& s) { return std::to_string(s.background_trim_ms); }},
+    flag_key<&AllocatorSettings::poison_free>("poison_free"),
 };
 
-// Keys of PyTorch (and the last one of ours) whose feature does not exist yet.
-constexpr string_view kLater[] = {"max_non_split_rounding_mb",
-                                  "large_segment_size_mb",
-                                  "garbage_collection_threshold",
-                                  "expandable_segments",
-                                  "throw_on_cudamalloc_oom",
-                                  "release_lock_on_cudamalloc",
-                                  "graph_capture_record_stream_reuse",
-                                  "pinned_use_cuda_host_register",
-                                  "pinned_num_register_threads",
-                                  "pinned_use_background_threads",
-                                  "pinned_reserve_segment_size_mb",
-                                  "pinned_max_round_threshold_mb",
-                                  "pinned_max_cached_size_mb",
-                                  "pinned_max_power2_size_mb",
-                                  "background_trim_ms"};
-
-string_view trim(string_view s) {
-  while (!s.empty() && (s.front() == ' ' || s.front() == '\t')) s.remove_prefix(1);
-  while (!s.empty() && (s.back() == ' ' || s.back() == '\t')) s.remove_suffix(1);
-  return s;
-}
+// Keys of PyTorch that are accepted with the value that describes tenon, and refused with the reason otherwise.
+struct FixedKey {
+  string_view name, value, reason;
+};
+constexpr FixedKey kFixed[] = {
+    {"graph_capture_record_stream_reuse", "False", "captured graphs have no memory pools of their own yet"},
+    {"pinned_num_register_threads", "1", "pages come as huge pages, which one thread maps fast enough"},
+    {"pinned_use_background_threads", "False", "events are looked at when memory is wanted; see background_trim_ms"},
+    {"pinned_max_power2_size_mb", "0", "sizes are not rounded to powers of two; see pinned_max_round_threshold_mb"},
+};
 
 std::string valid_keys() {
   std::string list;
@@ -117,6 +201,7 @@ std::string valid_keys() {
     if (!list.empty()) list += ", ";
     list += key.name;
   }
+  for (const FixedKey& key : kFixed) list += ", " + std::string(key.name);
   return list;
 }
 
@@ -153,13 +238,24 @@ AllocatorSettings AllocatorSettings::parse(string_view conf) {
       found->parse(settings, *found, text);
       continue;
     }
-    for (const string_view later : kLater) {
-      TENON_CHECK(later != name, ValueError, "allocator settings: '", name,
-                  "' is not implemented yet\nvalid keys: ", valid_keys());
+    bool known = false;
+    for (const FixedKey& key : kFixed) {
+      if (key.name != name) continue;
+      known = true;
+      TENON_CHECK(key.value == text, ValueError, "allocator settings: ", name, ": expected ", key.value, ", got '",
+                  text, "': ", key.reason);
     }
+    if (known) continue;
     detail::fail<ValueError>("allocator settings: unknown key '", name, "'\nvalid keys: ", valid_keys());
   }
   return settings;
+}
+
+std::vector<string_view> AllocatorSettings::keys() {
+  std::vector<string_view> names;
+  for (const Key& key : kKeys) names.push_back(key.name);
+  for (const FixedKey& key : kFixed) names.push_back(key.name);
+  return names;
 }
 
 std::string AllocatorSettings::str() const {

@@ -12,14 +12,17 @@ namespace tenon::memory {
 
 class SpinLock {
  public:
-  void lock() {
-    if (__atomic_exchange_n(&held_, 1u, __ATOMIC_ACQUIRE) != 0u) [[unlikely]]
-      wait();
+  /// True when another thread held it.
+  bool lock() {
+    if (__atomic_exchange_n(&held_, 1u, __ATOMIC_ACQUIRE) == 0u) [[likely]]
+      return false;
+    wait();
+    return true;
   }
   void unlock() { __atomic_store_n(&held_, 0u, __ATOMIC_RELEASE); }
 
  private:
-  void wait();
+  TENON_API void wait();
   uint32_t held_ = 0;
 };
 

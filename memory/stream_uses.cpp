@@ -27,12 +27,13 @@ void CachingAllocator::record_stream(Block* block, const Stream& stream) {
   if (stream.device().is_cpu()) return;  // CPU work is done when its call returns
   auto* use = new StreamUse{stream, Event(), block, nullptr};
   {
-    SpinGuard guard(lock_);
+    PoolGuard guard(block->pool);
     bool known = stream == block->pool->stream;
     for (const StreamUse* u = block->uses; u && !known; u = u->next) known = u->stream == stream;
     if (!known) {
       // The queue is made now, so that freeing needs no memory. Direct blocks are waited for instead.
       if (block->state != BlockState::direct) {
+        SpinGuard queues(uses_lock_);
         PendingQueue* queue = find_queue(stream);
         if (!queue) queue = &pending_.emplace_back(PendingQueue{stream});
         ++queue->uses;
@@ -46,29 +47,34 @@ void CachingAllocator::record_stream(Block* block, const Stream& stream) {
 }
 
 void CachingAllocator::free_pending(Block* block) noexcept {
-  for (StreamUse* use = block->uses; use; use = use->next) {
+  StreamUse* const uses = block->uses;
+  for (StreamUse* use = uses; use; use = use->next) {
     try {
       use->event.record(use->stream);
     } catch (...) {
       wait_for(use->stream);  // the event stays unrecorded, and such events are complete
     }
   }
-  SpinGuard guard(lock_);
-  tell(AllocatorEventKind::free_requested, block);
-  count_free(block);
-  block->state = BlockState::pending;
-  pending_bytes_ += block->size;
-  for (StreamUse* use = block->uses; use;) {
+  {
+    PoolGuard guard(block->pool);
+    tell(AllocatorEventKind::free_requested, block);
+    count_free(block->pool, block);
+    block->state = BlockState::pending;
+    block->uses = nullptr;
+    block->pool->count.pending += block->size;
+    __atomic_add_fetch(&usage_.pending, block->size, __ATOMIC_RELAXED);
+  }
+  SpinGuard guard(uses_lock_);
+  for (StreamUse* use = uses; use;) {
     StreamUse* next = use->next;
     use->next = nullptr;
     PendingQueue* queue = find_queue(use->stream);
     (queue->tail ? queue->tail->next : queue->head) = use;
     queue->tail = use;
     ++block->pending;
-    ++pending_events_;
+    __atomic_add_fetch(&pending_events_, 1, __ATOMIC_RELAXED);
     use = next;
   }
-  block->uses = nullptr;
 }
 
 // Only the holder of slow_ removes from the queues, so a head stays valid while it is asked without lock_.
@@ -76,7 +82,7 @@ void CachingAllocator::finish_pending(bool wait) {
   for (size_t i = 0;;) {
     StreamUse* use = nullptr;
     {
-      SpinGuard guard(lock_);
+      SpinGuard guard(uses_lock_);
       if (i >= pending_.size()) return;
       use = pending_[i].head;
     }
@@ -90,8 +96,9 @@ void CachingAllocator::finish_pending(bool wait) {
       ++i;
       continue;
     }
+    Block* done = nullptr;
     {
-      SpinGuard guard(lock_);
+      SpinGuard guard(uses_lock_);
       PendingQueue& queue = pending_[i];
       queue.head = use->next;
       if (!queue.head) queue.tail = nullptr;
@@ -99,16 +106,27 @@ void CachingAllocator::finish_pending(bool wait) {
         pending_[i] = pending_.back();
         pending_.pop_back();
       }
-      --pending_events_;
-      if (Block* block = use->block; --block->pending == 0) {
-        pending_bytes_ -= block->size;
-        poison(block);
-        tell(AllocatorEventKind::free_completed, block);
-        give_back(block);
-      }
+      __atomic_sub_fetch(&pending_events_, 1, __ATOMIC_RELAXED);
+      if (--use->block->pending == 0) done = use->block;
     }
     delete use;
+    if (done) finish(done);
   }
+}
+
+// The last stream has passed.
+void CachingAllocator::finish(Block* block) {
+  Segment* gone = nullptr;
+  poison(block);
+  {
+    PoolGuard guard(block->pool);
+    block->pool->count.pending -= block->size;
+    __atomic_sub_fetch(&usage_.pending, block->size, __ATOMIC_RELAXED);
+    tell(AllocatorEventKind::free_completed, block);
+    gone = uncached(block);
+    if (!gone) give_back(block);
+  }
+  release_segments(gone);
 }
 
 void CachingAllocator::free_direct(Block* block) noexcept {
@@ -119,19 +137,21 @@ void CachingAllocator::free_direct(Block* block) noexcept {
   char* const ptr = segment->ptr;
   const int64_t bytes = segment->size;
   {
-    SpinGuard guard(lock_);  // told before the device may give the address to somebody else
+    PoolGuard guard(block->pool);  // told before the device may give the address to somebody else
     tell(AllocatorEventKind::free_requested, block);
     tell(AllocatorEventKind::free_completed, block);
-    tell(AllocatorEventKind::segment_free, segment);
+    tell(AllocatorEventKind::segment_free, segment->stream, ptr, bytes);
   }
   exact_->release(ptr, bytes);
   {
-    SpinGuard guard(lock_);
-    count_free(block);
+    StreamPool* pool = block->pool;
+    PoolGuard guard(pool);
+    count_free(pool, block);
     unlink_segment(segment);
-    count_released(segment);
-    segment_slab_.give(segment);
+    count_reserved(segment, -bytes);
+    count_segment(segment, -1);
   }
+  delete segment;
   while (use) {
     StreamUse* next = use->next;
     delete use;

@@ -3,6 +3,9 @@
 #include <tenon/core/error.h>
 #include <tenon/memory/settings.h>
 
+#include <iterator>
+#include <string>
+
 #include "tests/support/catch.h"
 
 using namespace tenon;
@@ -17,7 +20,7 @@ TEST_CASE("settings: every key is read, and printed so that it reads back") {
       "per_process_memory_fraction:0.75,poison_free:True,");
   CHECK(s.backend == AllocatorBackend::direct);
   CHECK(s.max_split_size == int64_t{128} << 20);
-  CHECK(s.roundup_power2_divisions == 8);
+  for (const uint8_t n : s.roundup_power2_divisions) CHECK(n == 8);
   CHECK(s.small_pool_limit == 256 << 10);
   CHECK(s.per_process_memory_fraction == 0.75);
   CHECK(s.poison_free);
@@ -30,22 +33,72 @@ TEST_CASE("settings: every key is read, and printed so that it reads back") {
   CHECK(AllocatorSettings::parse(third.str()) == third);
 }
 
-TEST_CASE("settings: an unknown key lists the valid ones, a future key says so") {
+TEST_CASE("settings: every key has values that are not the default and read back") {
+  const char* const rows[] = {
+      "backend:direct",
+      "max_split_size_mb:64",
+      "max_non_split_rounding_mb:40",
+      "roundup_power2_divisions:[256:1,512:2,1024:4,>:8]",
+      "large_segment_size_mb:40",
+      "small_pool_limit:512",
+      "garbage_collection_threshold:0.8",
+      "per_process_memory_fraction:0.5",
+      "expandable_segments:True",
+      "throw_on_cudamalloc_oom:True",
+      "pinned_use_cuda_host_register:True",
+      "pinned_reserve_segment_size_mb:128",
+      "pinned_max_round_threshold_mb:32",
+      "pinned_max_cached_size_mb:256",
+      "background_trim_ms:100",
+      "poison_free:True",
+  };
+  std::string all;
+  for (const char* row : rows) {
+    CAPTURE(row);
+    const AllocatorSettings s = AllocatorSettings::parse(row);
+    CHECK_FALSE(s == AllocatorSettings{});
+    CHECK(AllocatorSettings::parse(s.str()) == s);
+    CHECK(contains(s.str(), row));
+    all += std::string(row) + ",";
+  }
+  const AllocatorSettings s = AllocatorSettings::parse(all);
+  CHECK(AllocatorSettings::parse(s.str()) == s);
+  CHECK(s.str() + "," == all);
+  // What can only have one value is accepted with it, and explained otherwise.
+  const char* const fixed[][2] = {
+      {"release_lock_on_cudamalloc:True", "False"}, {"graph_capture_record_stream_reuse:False", "True"},
+      {"pinned_num_register_threads:1", "8"},       {"pinned_use_background_threads:False", "True"},
+      {"pinned_max_power2_size_mb:0", "64"},
+  };
+  for (const auto& row : fixed) {
+    CAPTURE(row[0]);
+    CHECK(AllocatorSettings::parse(row[0]) == AllocatorSettings{});
+    const std::string key = std::string(row[0]).substr(0, std::string(row[0]).find(':'));
+    const std::string error = error_of<ValueError>([&] { (void)AllocatorSettings::parse(key + ":" + row[1]); });
+    CHECK(contains(error, key));
+    CHECK(error.size() > key.size() + 50);  // with a reason
+  }
+  CHECK(AllocatorSettings::keys().size() == std::size(rows) + std::size(fixed));
+}
+
+TEST_CASE("settings: divisions by size") {
+  const AllocatorSettings s = AllocatorSettings::parse("roundup_power2_divisions:[2:1, 8:4,>:16]");
+  CHECK(s.roundup_power2_divisions[0] == 1);  // below 2 MiB
+  CHECK(s.roundup_power2_divisions[1] == 4);
+  CHECK(s.roundup_power2_divisions[2] == 4);
+  CHECK(s.roundup_power2_divisions[3] == 16);  // from 8 MiB
+  CHECK(s.roundup_power2_divisions[15] == 16);
+  CHECK(contains(s.str(), "[2:1,8:4,>:16]"));
+  CHECK(AllocatorSettings::parse("roundup_power2_divisions:[256:8]").roundup_power2_divisions[8] == 0);
+}
+
+TEST_CASE("settings: an unknown key lists the valid ones") {
   const auto parse = [](const char* text) {
     return error_of<ValueError>([&] { (void)AllocatorSettings::parse(text); });
   };
   const std::string unknown = parse("max_split_size:128");
   CHECK(contains(unknown, "unknown key 'max_split_size'"));
-  for (const char* key : {"backend", "max_split_size_mb", "roundup_power2_divisions", "small_pool_limit",
-                          "per_process_memory_fraction", "poison_free"}) {
-    CHECK(contains(unknown, key));
-  }
-  for (const char* key : {"expandable_segments:True", "garbage_collection_threshold:0.8", "background_trim_ms:50"}) {
-    const std::string later = parse(key);
-    CHECK(contains(later, "not implemented yet"));
-    CHECK_FALSE(contains(later, "unknown"));
-  }
-  CHECK(contains(parse("roundup_power2_divisions:[256:1,512:2,>:4],poison_free:True"), "not implemented yet"));
+  for (const std::string_view key : AllocatorSettings::keys()) CHECK(contains(unknown, std::string(key)));
   CHECK(contains(parse("backend"), "expected key:value"));
 }
 
@@ -58,6 +111,15 @@ TEST_CASE("settings: bad values name the key, what was expected and what was giv
       {"max_split_size_mb:32k", "at least 20"},
       {"roundup_power2_divisions:3", "power of two"},
       {"roundup_power2_divisions:128", "power of two"},
+      {"roundup_power2_divisions:[3:1]", "powers of two"},
+      {"roundup_power2_divisions:[8:1,4:2]", "list"},
+      {"roundup_power2_divisions:[8]", "list"},
+      {"roundup_power2_divisions:[8:1", "list"},
+      {"large_segment_size_mb:3", "from 4"},
+      {"garbage_collection_threshold:0", "above 0"},
+      {"garbage_collection_threshold:80", "at most 1"},
+      {"expandable_segments:true", "True or False"},
+      {"background_trim_ms:-1", "from 0"},
       {"small_pool_limit:0", "1 to 2048"},
       {"small_pool_limit:2049", "1 to 2048"},
       {"per_process_memory_fraction:0", "above 0"},
@@ -72,6 +134,6 @@ TEST_CASE("settings: bad values name the key, what was expected and what was giv
     const std::string error = error_of<ValueError>([&] { (void)AllocatorSettings::parse(text); });
     CHECK(contains(error, row[1]));
     CHECK(contains(error, text.substr(0, text.find(':'))));
-    CHECK(contains(error, "'" + text.substr(text.find(':') + 1) + "'"));
+    if (row[0][25] != '[') CHECK(contains(error, "'" + text.substr(text.find(':') + 1) + "'"));
   }
 }
