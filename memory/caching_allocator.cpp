@@ -150,6 +150,7 @@ void CachingAllocator::configure(const AllocatorSettings& settings) {
   const bool limited = settings.per_process_memory_fraction < 1.0 && kind_ == MemoryKind::device;
   if (limited || settings.garbage_collection_threshold > 0) raw_->info(free, total);
   if (limited) limit = static_cast<int64_t>(static_cast<double>(total) * settings.per_process_memory_fraction);
+  if (total <= 0) total = INT64_MAX;  // a source that does not know
   raw_->configure(settings);
   std::lock_guard slow(slow_);
   if (kind_ == MemoryKind::pinned) release_idle();  // what is cached may be too large for the new settings
