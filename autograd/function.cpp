@@ -6,7 +6,7 @@
 #include <tenon/autograd/view_node.h>
 #include <tenon/dispatch/make_tensor.h>
 
-#include <deque>
+#include <memory>
 
 namespace tenon::autograd {
 namespace {
@@ -69,7 +69,7 @@ struct FunctionNode::State {
   std::vector<uint32_t> versions;
   std::vector<Tensor> dirty, constant;
   std::vector<Saved> saved;
-  std::deque<CompactMeta> input_metas, output_metas;
+  std::unique_ptr<CompactMeta[]> input_metas, output_metas;
   std::optional<Written> written;
   bool released = false;
 };
@@ -105,11 +105,12 @@ bool FunctionNode::begin(const char* type_name, TensorList inputs) {
   if (!any || !grad_enabled()) return false;
   State& s = *state_;
   s.inputs.assign(inputs.begin(), inputs.end());
+  s.input_metas.reset(new CompactMeta[inputs.size()]);
   std::vector<Edge> edges;
+  edges.reserve(inputs.size());
   for (const Tensor& t : inputs) {
+    if (t.defined()) s.input_metas[edges.size()].set(t);
     edges.push_back(t.defined() ? edge_of(t) : Edge{});
-    CompactMeta& m = s.input_metas.emplace_back();
-    if (t.defined()) m.set(t);
     s.versions.push_back(t.defined() ? t.version() : 0);
   }
   set_edges(edges);
@@ -160,13 +161,13 @@ void FunctionNode::finish(std::span<Tensor*> outputs) {
   State& s = *state_;
   set_outputs(static_cast<uint32_t>(outputs.size()));
   check_writes(outputs);
+  s.output_metas.reset(new CompactMeta[outputs.size()]);
   std::vector<Tensor> seen;
   bool device_known = false;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     Tensor& t = *outputs[i];
-    CompactMeta& m = s.output_metas.emplace_back();
     if (!t.defined()) continue;
-    m.set(t);
+    s.output_metas[i].set(t);
     if (!device_known) set_device(t.device());
     device_known = true;
     const int input = position(s.inputs, t);
@@ -198,6 +199,8 @@ void FunctionNode::finish(std::span<Tensor*> outputs) {
     set_history(t, Ref<Node>::share(this), static_cast<uint32_t>(i));
   }
   for (State::Saved& saved : s.saved) {
+    TENON_CHECK(!saved.tensor.defined() || !saved.tensor.impl()->inference(), AutogradError, name(),
+                ": save: the tensor was made in inference mode and cannot be saved for backward; clone() it outside");
     saved.input = saved.output < 0 && among(s.inputs, saved.tensor);
     if (saved.output >= 0) saved.version = saved.tensor.version();
     if (!dispatch::thread_state.saved_hooks || !saved.tensor.defined() || saved.tensor.version() != saved.version)

@@ -44,8 +44,8 @@ class TENON_API FunctionNode : public Node {
   /// The i-th tensor saved. An intermediate that is neither input nor output cannot be differentiated through.
   Tensor saved(std::size_t i) const;
   std::size_t saved_count() const;
-  /// Whether the gradient of input `i` is wanted.
-  bool needs(std::size_t i) const { return should_compute(i); }
+  /// Whether the gradient of input `i` is wanted; in forward, whether it may be.
+  bool needs(std::size_t i) const { return i < edges().size() && should_compute(i); }
   /// Says that forward wrote to this input, which it returns. Leaves that require grad cannot be written to; of a view,
   /// the base's history goes on through the function, which then has this one output.
   void mark_dirty(const Tensor& input);

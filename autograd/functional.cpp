@@ -111,17 +111,15 @@ class Evaluation {
   bool create_graph_, strict_;
 };
 
-using Rows = std::vector<std::vector<Tensor>>;
-
-Rows jacobian_of(const char* who, const TensorFunction& f, TensorList given, bool create_graph, bool strict) {
+TensorMatrix jacobian_of(const char* who, const TensorFunction& f, TensorList given, bool create_graph, bool strict) {
   const EnableGradGuard grad;
   const Evaluation e(who, f, given, create_graph, strict);
-  Rows result;
+  TensorMatrix result;
   for (std::size_t i = 0; i < e.outputs.size(); ++i) {
     const Tensor& y = e.outputs[i];
     TENON_CHECK(is_differentiable(y.dtype()), DtypeError, who, ": output ", i,
                 ": expected a floating-point or complex tensor, got ", y.dtype());
-    Rows rows(e.inputs.size());
+    TensorMatrix rows(e.inputs.size());
     for (int64_t k = 0; k < y.numel(); ++k) {
       const Tensor v = zeros_as(y);
       v.view({-1})[k].fill_(1.0);
@@ -141,6 +139,7 @@ Rows jacobian_of(const char* who, const TensorFunction& f, TensorList given, boo
 
 }  // namespace
 
+namespace internal {
 TensorLists vjp(const TensorFunction& f, TensorList inputs, TensorList v, bool create_graph, bool strict) {
   const EnableGradGuard grad;
   Evaluation e("vjp", f, inputs, create_graph, strict);
@@ -155,11 +154,11 @@ TensorLists jvp(const TensorFunction& f, TensorList inputs, TensorList v, bool c
   return e.finish(e.settle(e.forward_product(e.outputs, weights), e.outputs, "output", "the inputs"));
 }
 
-Rows jacobian(const TensorFunction& f, TensorList inputs, bool create_graph, bool strict) {
+TensorMatrix jacobian(const TensorFunction& f, TensorList inputs, bool create_graph, bool strict) {
   return jacobian_of("jacobian", f, inputs, create_graph, strict);
 }
 
-Rows hessian(const TensorFunction& f, TensorList inputs, bool create_graph, bool strict) {
+TensorMatrix hessian(const TensorFunction& f, TensorList inputs, bool create_graph, bool strict) {
   const TensorFunction gradient = [&](TensorList in) {
     const Evaluation e("hessian", f, in, true, strict);
     e.expect_scalar();
@@ -191,5 +190,7 @@ TensorLists vhp(const TensorFunction& f, TensorList inputs, TensorList v, bool c
 TensorLists hvp(const TensorFunction& f, TensorList inputs, TensorList v, bool create_graph, bool strict) {
   return hessian_product("hvp", true, f, inputs, v, create_graph, strict);
 }
+
+}  // namespace internal
 
 }  // namespace tenon::autograd

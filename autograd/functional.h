@@ -4,8 +4,8 @@
 //   Tensor J = autograd::jacobian([](const Tensor& x) { return x.exp(); }, x);     // [sizes of y..., sizes of x...]
 //   auto [y, t] = autograd::jvp([&](const Tensor& x) { return x.matmul(w); }, x, v);
 //
-// A function takes one tensor and gives one, or takes a TensorList and gives a Tensor or std::vector<Tensor>; then the
-// results are lists too, [output][input] for jacobian, [input][input] for hessian. Inputs are floating-point or complex;
+// A function takes one tensor and gives one, or takes a TensorList and gives a Tensor, a tuple or a std::vector<Tensor>;
+// then results are lists too, [output][input] for jacobian, [input][input] for hessian. Inputs are floating-point or complex;
 // the function sees copies that require grad, and the inputs themselves are not written.
 // `create_graph`: results can be differentiated again, with respect to the inputs and whatever else went in.
 // `strict`: AutogradError where a result is independent of an input, or would be zero for want of a graph; without it
@@ -20,71 +20,73 @@ namespace tenon::autograd {
 
 using TensorFunction = tenon::Function<std::vector<Tensor>(TensorList inputs)>;
 using TensorLists = std::pair<std::vector<Tensor>, std::vector<Tensor>>;
-
-/// Outputs, and sum_i v_i^T J_i for each input. `v` may be left out for a single one-element output: then it is 1.
-TENON_API TensorLists vjp(const TensorFunction& f, TensorList inputs, TensorList v = {}, bool create_graph = false,
-                          bool strict = false);
-/// Outputs, and sum_j J_j v_j for each output. `v` may be left out for a single one-element input: then it is 1.
-TENON_API TensorLists jvp(const TensorFunction& f, TensorList inputs, TensorList v = {}, bool create_graph = false,
-                          bool strict = false);
-/// [output][input], of the output's sizes followed by the input's.
-TENON_API std::vector<std::vector<Tensor>> jacobian(const TensorFunction& f, TensorList inputs,
-                                                    bool create_graph = false, bool strict = false);
-/// [input][input] of a function with one one-element output.
-TENON_API std::vector<std::vector<Tensor>> hessian(const TensorFunction& f, TensorList inputs,
-                                                   bool create_graph = false, bool strict = false);
-/// The output and v^T H; cheaper than hvp, to which it is equal where second derivatives are continuous.
-TENON_API TensorLists vhp(const TensorFunction& f, TensorList inputs, TensorList v = {}, bool create_graph = false,
-                          bool strict = false);
-/// The output and H v.
-TENON_API TensorLists hvp(const TensorFunction& f, TensorList inputs, TensorList v = {}, bool create_graph = false,
-                          bool strict = false);
+using TensorMatrix = std::vector<std::vector<Tensor>>;
 
 namespace internal {
+TENON_API TensorLists vjp(const TensorFunction& f, TensorList inputs, TensorList v, bool create_graph, bool strict);
+TENON_API TensorLists jvp(const TensorFunction& f, TensorList inputs, TensorList v, bool create_graph, bool strict);
+TENON_API TensorLists vhp(const TensorFunction& f, TensorList inputs, TensorList v, bool create_graph, bool strict);
+TENON_API TensorLists hvp(const TensorFunction& f, TensorList inputs, TensorList v, bool create_graph, bool strict);
+TENON_API TensorMatrix jacobian(const TensorFunction& f, TensorList inputs, bool create_graph, bool strict);
+TENON_API TensorMatrix hessian(const TensorFunction& f, TensorList inputs, bool create_graph, bool strict);
+
 template <class F>
 concept OfOneTensor = std::is_invocable_r_v<Tensor, F&, const Tensor&>;
-template <class F>
-concept OfOneList = std::is_same_v<std::invoke_result_t<F&, TensorList>, Tensor>;
 
-template <OfOneTensor F>
-TensorFunction of_list(F& f) {
-  return [&f](TensorList in) { return std::vector<Tensor>{f(in[0])}; };
+inline std::vector<Tensor> listed(Tensor t) { return {static_cast<Tensor&&>(t)}; }
+inline std::vector<Tensor> listed(std::vector<Tensor> list) { return list; }
+template <class... T>
+std::vector<Tensor> listed(const std::tuple<T...>& t) {
+  return std::apply([](const auto&... each) { return std::vector<Tensor>{each...}; }, t);
 }
-template <OfOneList F>
+template <class F>
 TensorFunction of_list(F& f) {
-  return [&f](TensorList in) { return std::vector<Tensor>{f(in)}; };
+  if constexpr (OfOneTensor<F>)
+    return [&f](TensorList in) { return listed(f(in[0])); };
+  else
+    return [&f](TensorList in) { return listed(f(in)); };
 }
 inline TensorList optional_list(const Tensor& v) { return v.defined() ? TensorList(&v, 1) : TensorList(); }
 inline std::pair<Tensor, Tensor> only(TensorLists lists) { return {lists.first[0], lists.second[0]}; }
 }  // namespace internal
 
-// The same for functions of one tensor, and for those of a list that give one.
-#define TENON_FUNCTIONAL_PRODUCT(name)                                                                            \
-  template <internal::OfOneTensor F>                                                                              \
-  std::pair<Tensor, Tensor> name(F&& f, const Tensor& x, const Tensor& v = {}, bool create_graph = false,         \
-                                 bool strict = false) {                                                           \
-    return internal::only(                                                                                        \
-        name(internal::of_list(f), TensorList(&x, 1), internal::optional_list(v), create_graph, strict));         \
-  }                                                                                                               \
-  template <internal::OfOneList F>                                                                                \
-  TensorLists name(F&& f, TensorList inputs, TensorList v = {}, bool create_graph = false, bool strict = false) { \
-    return name(internal::of_list(f), inputs, v, create_graph, strict);                                           \
+#define TENON_FUNCTIONAL_PRODUCT(name)                                                                              \
+  template <internal::OfOneTensor F>                                                                                \
+  std::pair<Tensor, Tensor> name(F&& f, const Tensor& x, const Tensor& v = {}, bool create_graph = false,           \
+                                 bool strict = false) {                                                             \
+    return internal::only(internal::name(internal::of_list(f), {&x, 1}, internal::optional_list(v), create_graph,   \
+                                         strict));                                                                  \
+  }                                                                                                                 \
+  template <class F>                                                                                                \
+  requires(!internal::OfOneTensor<F>) TensorLists                                                                   \
+      name(F&& f, TensorList inputs, TensorList v = {}, bool create_graph = false, bool strict = false) {           \
+    return internal::name(internal::of_list(f), inputs, v, create_graph, strict);                                   \
   }
 #define TENON_FUNCTIONAL_MATRIX(name)                                                                               \
   template <internal::OfOneTensor F>                                                                                \
   Tensor name(F&& f, const Tensor& x, bool create_graph = false, bool strict = false) {                             \
-    return name(internal::of_list(f), TensorList(&x, 1), create_graph, strict)[0][0];                               \
+    return internal::name(internal::of_list(f), {&x, 1}, create_graph, strict)[0][0];                               \
   }                                                                                                                 \
-  template <internal::OfOneList F>                                                                                  \
-  std::vector<std::vector<Tensor>> name(F&& f, TensorList inputs, bool create_graph = false, bool strict = false) { \
-    return name(internal::of_list(f), inputs, create_graph, strict);                                                \
+  template <class F>                                                                                                \
+  requires(!internal::OfOneTensor<F>) TensorMatrix                                                                  \
+      name(F&& f, TensorList inputs, bool create_graph = false, bool strict = false) {                              \
+    return internal::name(internal::of_list(f), inputs, create_graph, strict);                                      \
   }
+
+/// vjp(f, inputs, v): outputs, and sum_i v_i^T J_i for each input. `v` may be left out for a single one-element output:
+/// then it is 1.
 TENON_FUNCTIONAL_PRODUCT(vjp)
+/// jvp(f, inputs, v): outputs, and sum_j J_j v_j for each output. `v` may be left out for a single one-element input:
+/// then it is 1.
 TENON_FUNCTIONAL_PRODUCT(jvp)
-TENON_FUNCTIONAL_PRODUCT(vhp)
-TENON_FUNCTIONAL_PRODUCT(hvp)
+/// jacobian(f, inputs): [output][input], of the output's sizes followed by the input's.
 TENON_FUNCTIONAL_MATRIX(jacobian)
+/// hessian(f, inputs): [input][input] of a function with one one-element output.
 TENON_FUNCTIONAL_MATRIX(hessian)
+/// vhp(f, inputs, v): the output and v^T H; cheaper than hvp, to which it is equal where second derivatives are continuous.
+TENON_FUNCTIONAL_PRODUCT(vhp)
+/// hvp(f, inputs, v): the output and H v.
+TENON_FUNCTIONAL_PRODUCT(hvp)
 #undef TENON_FUNCTIONAL_PRODUCT
 #undef TENON_FUNCTIONAL_MATRIX
 

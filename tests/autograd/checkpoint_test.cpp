@@ -14,6 +14,8 @@
 #include <tenon/ops/random.h>
 #include <tenon/ops/reduce.h>
 #include <tenon/ops/unary.h>
+#include <tenon/streams/guard.h>
+#include <tenon/streams/sim.h>
 
 #include "tests/support/catch.h"
 
@@ -323,18 +325,56 @@ TEST_CASE("checkpoint_sequential") {
   CHECK_THROWS_AS(autograd::checkpoint_sequential(functions, 0, y), ValueError);
 }
 
-TEST_CASE("checkpoint on CUDA: the same masks again", "[cuda]") {
+namespace {
+// A checkpoint on a stream of its own whose function moves to another one and back, run backward from a third.
+void check_on_device(Device device) {
+  const TensorOptions options = TensorOptions(kFloat32).device(device);
+  const Stream first = Stream::from_pool(0, device), second = Stream::from_pool(0, device);
+  const auto f = [&](const Tensor& t) {
+    Tensor u = dropout(t, 0.5) * t;
+    second.wait_stream(first);
+    {
+      const StreamGuard guard(second);
+      u.record_stream(second);
+      u = dropout(u.exp(), 0.3) * u;
+    }
+    first.wait_stream(second);
+    u.record_stream(first);
+    return u.tanh();
+  };
+  Tensor gradients[2];
+  for (int kept : {0, 1}) {
+    manual_seed(11);
+    Tensor x = full({512}, 0.5, options).requires_grad_();
+    Tensor y;
+    first.wait_stream(current_stream(device));
+    {
+      const StreamGuard guard(first);
+      x.record_stream(first);
+      y = kept ? checkpoint(f, x) : f(x);
+      rand({5}, options);
+    }
+    current_stream(device).wait_stream(first);
+    y.record_stream(current_stream(device));
+    const uint64_t position = default_generator(device).offset();
+    y.sum().backward();
+    CHECK(default_generator(device).offset() == position);
+    gradients[kept] = x.grad().cpu();
+  }
+  CHECK(gradients[0].eq(gradients[1]).all().item<bool>());
+}
+}  // namespace
+
+TEST_CASE("checkpoint on streams of the simulated device", "[sim]") {
+  const uint32_t seed = tenon::testing::seed();
+  for (uint32_t k = 0; k < 16; ++k) {
+    INFO("seed " << seed + k);
+    sim::reset(seed + k);
+    check_on_device(Device(kSim, 0));
+  }
+}
+
+TEST_CASE("checkpoint on streams of CUDA", "[cuda]") {
   TENON_REQUIRE_CUDA();
-  const TensorOptions options = TensorOptions(kFloat32).device(kCUDA);
-  const auto f = [](const Tensor& t) { return dropout(dropout(t, 0.5) * t, 0.3); };
-  manual_seed(11);
-  Tensor x = ones({4096}, options).requires_grad_(), z = ones({4096}, options).requires_grad_();
-  const Tensor y = checkpoint(f, x);
-  rand({5}, options);
-  const uint64_t position = default_generator(kCUDA).offset();
-  y.sum().backward();
-  CHECK(default_generator(kCUDA).offset() == position);
-  manual_seed(11);
-  f(z).sum().backward();
-  CHECK(x.grad().eq(z.grad()).all().item<bool>());
+  check_on_device(Device(kCUDA, 0));
 }

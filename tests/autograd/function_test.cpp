@@ -153,3 +153,27 @@ TEST_CASE("gradcheck finds a wrong gradient") {
   CHECK_FALSE(autograd::gradcheck(f, {&x, 1}, quiet));
   CHECK(contains(report, "numeric 2"));
 }
+
+TEST_CASE("Function: an exception in forward or backward leaves everything usable") {
+  struct Throws : autograd::Function<Throws> {
+    Tensor forward(const Tensor& x, int when) {
+      at = when;
+      if (at == 0) throw std::runtime_error("forward");
+      save(x);
+      return x * x;
+    }
+    Tensor backward(const Tensor& g) {
+      if (at == 1) throw std::runtime_error("backward");
+      return g * saved(0) * 2;
+    }
+    int at = 0;
+  };
+  Tensor x = leaf({3});
+  CHECK_THROWS_AS(Throws::apply(x, 0), std::runtime_error);
+  CHECK(grad_enabled());
+  const Tensor y = Throws::apply(x, 1);
+  CHECK_THROWS_AS(y.backward(), std::runtime_error);
+  CHECK_FALSE(x.grad().defined());
+  Throws::apply(x, 2).backward();
+  CHECK(values(x.grad()) == V{6});
+}

@@ -118,6 +118,9 @@ TEST_CASE("functional: several inputs and outputs") {
   CHECK(close(Jv[1], in[1] * v[1] * 2));
   CHECK(close(Jv[2], v[0].sum() * 3));
   const Tensors u{random({2}), random({3}), random({})};
+  const auto tuple = [](const auto& t) { return std::tuple<Tensor, Tensor>{t[0].matmul(t[1]), t[1].sum()}; };
+  CHECK(close(autograd::jacobian(tuple, in)[0][1], in[0]));
+  CHECK(close(autograd::jacobian([](const auto& t) { return t * 2; }, in[1]), eye(3, f64) * 2));
   const auto uJ = autograd::vjp(f, in, u).second;
   CHECK(close(uJ[0], u[0].unsqueeze(1) * in[1] + u[2] * 3));
   CHECK(close(uJ[1], u[0].matmul(in[0]) + u[1] * in[1] * 2));

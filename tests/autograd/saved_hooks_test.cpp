@@ -4,6 +4,7 @@
 #include <tenon/autograd/function.h>
 #include <tenon/autograd/gradcheck.h>
 #include <tenon/autograd/saved_hooks.h>
+#include <tenon/memory/allocator.h>
 #include <tenon/ops/binary.h>
 #include <tenon/ops/cat.h>
 #include <tenon/ops/copy.h>
@@ -12,6 +13,8 @@
 #include <tenon/ops/random.h>
 #include <tenon/ops/reduce.h>
 #include <tenon/ops/unary.h>
+#include <tenon/streams/guard.h>
+#include <tenon/streams/sim.h>
 
 #include "tests/support/catch.h"
 
@@ -214,23 +217,52 @@ TEST_CASE("save_on_cpu keeps tensors of the CPU as they are") {
   CHECK(contains(error_of<AutogradError>([&] { y.backward(); }), "save_on_cpu"));
 }
 
-TEST_CASE("save_on_cpu frees device memory until backward", "[cuda]") {
-  TENON_REQUIRE_CUDA();
-  const bool pin = GENERATE(false, true);
-  const TensorOptions options = TensorOptions(kFloat32).device(kCUDA);
-  Tensor w = full({512, 512}, 0.5 / 512, options).requires_grad_();
-  const Tensor x = full({512, 512}, 1.0, options);
-  const auto run = [&](bool offload) {
+namespace {
+// Four layers tanh(h w): each keeps its result, which is the next one's factor.
+void check_offloading(Device device, bool pin) {
+  const TensorOptions options = TensorOptions(kFloat32).device(device);
+  constexpr int64_t kBytes = 64 * 64 * 4;
+  manual_seed(1);
+  Tensor w = (randn({64, 64}) / 8).to(device).requires_grad_();
+  const Tensor x = full({64, 64}, 1.0, options);
+  int64_t held[2];
+  Tensor gradients[2];
+  for (int offload : {0, 0, 1}) {  // once more for what is made at first use
     w.set_grad({});
+    const int64_t before = memory::memory_allocated(device);
     Tensor h = x;
-    if (offload) {
-      const auto guard = autograd::save_on_cpu(pin);
-      for (int i = 0; i < 4; ++i) h = h.matmul(w.t()).tanh();
-    } else {
-      for (int i = 0; i < 4; ++i) h = h.matmul(w.t()).tanh();
+    {
+      const auto forward = [&] {
+        for (int i = 0; i < 4; ++i) h = h.matmul(w).tanh();
+      };
+      if (offload) {
+        const auto guard = autograd::save_on_cpu(pin);
+        forward();
+      } else {
+        forward();
+      }
     }
+    held[offload] = memory::memory_allocated(device) - before;
     h.sum().backward();
-    return w.grad().cpu();
-  };
-  CHECK(run(true).eq(run(false)).all().item<bool>());
+    gradients[offload] = w.grad().cpu();
+  }
+  CHECK(held[0] == 4 * kBytes);
+  CHECK(held[1] == kBytes);  // h itself
+  CHECK(gradients[0].eq(gradients[1]).all().item<bool>());
+}
+}  // namespace
+
+TEST_CASE("save_on_cpu frees device memory until backward", "[sim]") {
+  const uint32_t seed = tenon::testing::seed();
+  for (uint32_t k = 0; k < 8; ++k) {
+    INFO("seed " << seed + k);
+    sim::reset(seed + k);
+    const StreamGuard guard(Stream::from_pool(0, kSim));
+    check_offloading(Device(kSim, 0), false);
+  }
+}
+
+TEST_CASE("save_on_cpu frees CUDA memory until backward", "[cuda]") {
+  TENON_REQUIRE_CUDA();
+  check_offloading(Device(kCUDA, 0), GENERATE(false, true));
 }
