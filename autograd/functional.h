@@ -50,27 +50,27 @@ inline TensorList optional_list(const Tensor& v) { return v.defined() ? TensorLi
 inline std::pair<Tensor, Tensor> only(TensorLists lists) { return {lists.first[0], lists.second[0]}; }
 }  // namespace internal
 
-#define TENON_FUNCTIONAL_PRODUCT(name)                                                                              \
-  template <internal::OfOneTensor F>                                                                                \
-  std::pair<Tensor, Tensor> name(F&& f, const Tensor& x, const Tensor& v = {}, bool create_graph = false,           \
-                                 bool strict = false) {                                                             \
-    return internal::only(internal::name(internal::of_list(f), {&x, 1}, internal::optional_list(v), create_graph,   \
-                                         strict));                                                                  \
-  }                                                                                                                 \
-  template <class F>                                                                                                \
-  requires(!internal::OfOneTensor<F>) TensorLists                                                                   \
-      name(F&& f, TensorList inputs, TensorList v = {}, bool create_graph = false, bool strict = false) {           \
-    return internal::name(internal::of_list(f), inputs, v, create_graph, strict);                                   \
+#define TENON_FUNCTIONAL_PRODUCT(name)                                                                    \
+  template <internal::OfOneTensor F>                                                                      \
+  std::pair<Tensor, Tensor> name(F&& f, const Tensor& x, const Tensor& v = {}, bool create_graph = false, \
+                                 bool strict = false) {                                                   \
+    return internal::only(                                                                                \
+        internal::name(internal::of_list(f), {&x, 1}, internal::optional_list(v), create_graph, strict)); \
+  }                                                                                                       \
+  template <class F>                                                                                      \
+  requires(!internal::OfOneTensor<F>) TensorLists name(F&& f, TensorList inputs, TensorList v = {},       \
+                                                       bool create_graph = false, bool strict = false) {  \
+    return internal::name(internal::of_list(f), inputs, v, create_graph, strict);                         \
   }
-#define TENON_FUNCTIONAL_MATRIX(name)                                                                               \
-  template <internal::OfOneTensor F>                                                                                \
-  Tensor name(F&& f, const Tensor& x, bool create_graph = false, bool strict = false) {                             \
-    return internal::name(internal::of_list(f), {&x, 1}, create_graph, strict)[0][0];                               \
-  }                                                                                                                 \
-  template <class F>                                                                                                \
-  requires(!internal::OfOneTensor<F>) TensorMatrix                                                                  \
-      name(F&& f, TensorList inputs, bool create_graph = false, bool strict = false) {                              \
-    return internal::name(internal::of_list(f), inputs, create_graph, strict);                                      \
+#define TENON_FUNCTIONAL_MATRIX(name)                                                                        \
+  template <internal::OfOneTensor F>                                                                         \
+  Tensor name(F&& f, const Tensor& x, bool create_graph = false, bool strict = false) {                      \
+    return internal::name(internal::of_list(f), {&x, 1}, create_graph, strict)[0][0];                        \
+  }                                                                                                          \
+  template <class F>                                                                                         \
+  requires(!internal::OfOneTensor<F>) TensorMatrix name(F&& f, TensorList inputs, bool create_graph = false, \
+                                                        bool strict = false) {                               \
+    return internal::name(internal::of_list(f), inputs, create_graph, strict);                               \
   }
 
 /// vjp(f, inputs, v): outputs, and sum_i v_i^T J_i for each input. `v` may be left out for a single one-element output:

@@ -320,7 +320,8 @@ TEST_CASE("Function: tensors of inference mode cannot be saved") {
     const InferenceMode guard;
     c = ones({1}, kFloat64);
   }
-  CHECK(contains(error_of<AutogradError>([&] { Product::apply(a, c); }), "Product: save: the tensor was made in inference"));
+  CHECK(contains(error_of<AutogradError>([&] { Product::apply(a, c); }),
+                 "Product: save: the tensor was made in inference"));
 }
 
 TEST_CASE("Function: outputs without a gradient") {

@@ -20,6 +20,7 @@
 
 #include <cmath>
 #include <map>
+#include <thread>
 
 using namespace tenon;
 using tenon::testing::contains;
@@ -111,6 +112,23 @@ TEST_CASE("hooks nest, the innermost acts") {
   CHECK(trace == "oio");
   y.backward();
   CHECK(x.grad().defined());
+}
+
+TEST_CASE("hooks belong to their thread, and outlive it in what they packed") {
+  Tensor x = leaf({2});
+  int packed = 0;
+  autograd::SavedTensorHooksGuard guard([&](const Tensor& t) { return ++packed, t; }, same);
+  Tensor y;
+  std::thread([&] { y = x.exp(); }).join();
+  CHECK(packed == 0);
+  std::thread([&] {
+    autograd::SavedTensorHooksGuard own([](const Tensor& t) { return t.mul(2); },
+                                        [](const Tensor& t) { return t.div(2); });
+    y = x.exp();
+  }).join();
+  y.backward();
+  CHECK(near(values(x.grad())[0], std::exp(2.0)));
+  CHECK(packed == 0);
 }
 
 TEST_CASE("hooks: a graph run twice unpacks twice") {
