@@ -68,6 +68,12 @@ Tensor target_view(const Tensor& target, const ClassShape& s) {
 }
 Tensor dense(const Tensor& t) { return t.defined() ? t.contiguous() : t; }
 
+// Refused at once, not as a gradient that silently stays away.
+void check_weight(const char* who, const Tensor& weight) {
+  TENON_CHECK(!weight.defined() || !grad_enabled() || !weight.requires_grad(), AutogradError, who,
+              ": weight: is not differentiable here, but requires grad; detach() it");
+}
+
 Tensor reduce(const Tensor& losses, int64_t reduction) {
   return reduction == kReductionNone ? losses : reduction == kReductionMean ? losses.mean() : losses.sum();
 }
@@ -128,6 +134,7 @@ Tensor nll_loss(Call&, const Tensor& self, const Tensor& target, const Tensor& w
 }
 Tensor nll_loss_int(Call&, const Tensor& self, const Tensor& target, const Tensor& weight, int64_t reduction,
                     int64_t ignore_index) {
+  check_weight("nll_loss", weight);
   return std::get<0>(op::nll_loss_forward(self, target, weight, reduction, ignore_index));
 }
 
@@ -157,6 +164,7 @@ Tensor cross_entropy(Call&, const Tensor& self, const Tensor& target, const Tens
     return how == kReductionSum ? total : op::div(total, static_cast<double>(positions), {});
   }
   const Tensor logs = op::log_softmax(self, class_dim, {});
+  check_weight("cross_entropy", weight);
   const auto [loss, total_weight] = op::nll_loss_forward(logs, target, weight, how, ignore_index);
   if (label_smoothing == 0) return loss;
   const Tensor weighted = weight.defined() ? op::mul(logs, class_weights(weight, self, class_dim)) : logs;

@@ -47,6 +47,7 @@ TENON_OP(mse_loss, "mse_loss(Tensor self, Tensor target, str reduction='mean') -
 /// The negative of self[n][target[n]][...], times weight[target] if given. `self` is [classes], [n, classes] or
 /// [n, classes, ...] of a floating dtype, `target` int64 (or uint8) without the class dimension; targets equal to
 /// `ignore_index` count for nothing, any other must name a class (IndexError). "mean" divides by the weights used.
+/// `weight` is not differentiable: AutogradError when it requires grad.
 inline Tensor nll_loss(const Tensor& self, const Tensor& target, const Tensor& weight = {},
                        std::string_view reduction = "mean", int64_t ignore_index = -100) {
   return op::nll_loss(self, target, weight, reduction, ignore_index);

@@ -2,6 +2,11 @@
 #define TENON_DEFINE_OPERATORS
 #include <tenon/ops/reduce.h>
 
+#include <tenon/dispatch/declare_only.h>
+//
+#include <tenon/ops/compare.h>
+#include <tenon/ops/where.h>
+
 namespace tenon::impl {
 namespace {
 using dispatch::Reduction;
@@ -27,6 +32,13 @@ Tensor position(Call& call, const Tensor& self, std::optional<int64_t> dim, bool
   Reduction r(call, self, dim, keepdim);
   r.require_elements();
   return r.keep_order().run<ReduceKernel>(kInt64);
+}
+
+// The gradient at zero variance is 0, though the root's is infinite there.
+Tensor root(const Tensor& variance) {
+  if (!grad_enabled() || !variance.requires_grad()) return variance.sqrt();
+  const Tensor flat = op::eq(variance, 0);
+  return op::where(flat, 0, op::where(flat, 1, variance).sqrt());
 }
 
 Tensor truth(Call& call, const Tensor& self, OptionalDims dim, bool keepdim) {
@@ -69,11 +81,11 @@ Tensor var_dim(Call&, const Tensor& self, OptionalDims dim, bool unbiased, bool 
   return op::var(self, dim, Scalar(unbiased ? 1 : 0), keepdim);
 }
 Tensor std(Call&, const Tensor& self, OptionalDims dim, const std::optional<Scalar>& correction, bool keepdim) {
-  return op::var(self, dim, correction, keepdim).sqrt();
+  return root(op::var(self, dim, correction, keepdim));
 }
-Tensor std_unbiased(Call&, const Tensor& self, bool unbiased) { return op::var_unbiased(self, unbiased).sqrt(); }
+Tensor std_unbiased(Call&, const Tensor& self, bool unbiased) { return root(op::var_unbiased(self, unbiased)); }
 Tensor std_dim(Call&, const Tensor& self, OptionalDims dim, bool unbiased, bool keepdim) {
-  return op::var_dim(self, dim, unbiased, keepdim).sqrt();
+  return root(op::var_dim(self, dim, unbiased, keepdim));
 }
 
 Tensor amax(Call& call, const Tensor& self, IntArrayRef dim, bool keepdim) { return extreme(call, self, dim, keepdim); }

@@ -25,9 +25,10 @@ Tensor over_conj(const Tensor& grad, const Operand& other) {
 }
 Tensor scaled(const Tensor& grad, const Scalar& alpha) { return alpha.equal(1) ? grad : mul(grad, conj_of(alpha)); }
 
-// Half the gradient where the operands tie, so that the two gradients add up to grad.
-Tensor side(const Tensor& grad, const Tensor& wins, const Tensor& ties) {
-  return where(wins, grad, where(ties, mul(grad, 0.5), 0));
+// Half the gradient where the operands tie, so that the two gradients add up to grad. Beside a NaN nobody loses: both
+// operands get all of it.
+Tensor side(const Tensor& grad, const Tensor& loses, const Tensor& ties) {
+  return where(loses, 0, where(ties, mul(grad, 0.5), grad));
 }
 
 }  // namespace
@@ -90,13 +91,13 @@ TENON_REGISTER_GRADIENT(op::pow, inputs(0, 1) | result(),
                         });
 TENON_REGISTER_GRADIENT(op::maximum, inputs(0, 1), [](Gradients& g, const Tensor& self, const Tensor& other) {
   const Tensor ties = eq(self, other);
-  g.set(0, [&] { return side(g.grad(), gt(self, other), ties); });
-  g.set(1, [&] { return side(g.grad(), gt(other, self), ties); });
+  g.set(0, [&] { return side(g.grad(), lt(self, other), ties); });
+  g.set(1, [&] { return side(g.grad(), lt(other, self), ties); });
 });
 TENON_REGISTER_GRADIENT(op::minimum, inputs(0, 1), [](Gradients& g, const Tensor& self, const Tensor& other) {
   const Tensor ties = eq(self, other);
-  g.set(0, [&] { return side(g.grad(), lt(self, other), ties); });
-  g.set(1, [&] { return side(g.grad(), lt(other, self), ties); });
+  g.set(0, [&] { return side(g.grad(), gt(self, other), ties); });
+  g.set(1, [&] { return side(g.grad(), gt(other, self), ties); });
 });
 
 // --- gradients of gradients, which read conj(output) -------------------------------------------------------------

@@ -10,6 +10,8 @@
 #include <tenon/ops/view.h>
 #include <tenon/ops/where.h>
 
+#include <cmath>
+
 namespace tenon {
 namespace {
 
@@ -95,6 +97,10 @@ TENON_REGISTER_GRADIENT(op::var, inputs(0),
                             const double freedom = static_cast<double>(reduced_count(dims, self.sizes())) -
                                                    (correction ? correction->real() : 1.0);
                             const Tensor centred = sub(self, mean(self, dims, true));
+                            // Without degrees of freedom the variance is infinite, and NaN for equal elements.
+                            if (freedom <= 0)
+                              return mul(keep_dims(g.grad(), dims, keepdim, self.sizes()),
+                                         where(eq(centred, 0), NAN, INFINITY));
                             return mul(mul(keep_dims(g.grad(), dims, keepdim, self.sizes()), 2.0 / freedom), centred);
                           });
                         });

@@ -42,7 +42,7 @@ TENON_REGISTER_GRADIENT(
       });
       // max wins where the bounds cross.
       g.set(1,
-            [&] { return inside(g.grad(), max.defined() ? logical_and(lt(self, min), lt(min, max)) : lt(self, min)); });
+            [&] { return inside(g.grad(), max.defined() ? logical_and(lt(self, min), le(min, max)) : lt(self, min)); });
       g.set(2,
             [&] { return inside(g.grad(), min.defined() ? logical_or(gt(self, max), gt(min, max)) : gt(self, max)); });
     });

@@ -14,6 +14,7 @@
 #include <tenon/ops/loss.h>
 #include <tenon/ops/matmul.h>
 #include <tenon/ops/norm.h>
+#include <tenon/ops/random.h>
 #include <tenon/ops/reduce.h>
 #include <tenon/ops/softmax.h>
 #include <tenon/ops/unary.h>
@@ -147,10 +148,27 @@ const Row kRows[] = {
     {"cross_entropy",
      F(cross_entropy(x[0], ints({2, 0})), cross_entropy(x[0], ints({2, 0}), {}, "sum", -100, 0.1)),
      {{2, 3}}},
+    {"cross_entropy of probabilities",  // target and weight have gradients, too
+     F(cross_entropy(x[0], x[1], x[2]), cross_entropy(x[0], x[1], x[2], "sum", -100, 0.2),
+       cross_entropy(x[0], x[1], {}, "none")),
+     {{2, 3}, {2, 3}, {3}},
+     0.1,
+     1},
     {"mse_loss", F(mse_loss(x[0], x[1]), mse_loss(x[0], x[1], "sum"), mse_loss(x[0], x[1], "none")), {{2, 3}, {2, 3}}},
     {"layer_norm",
      F(layer_norm(x[0], {3}, x[1], x[2]), layer_norm(x[0], {2, 3}), layer_norm(x[0], {3}, {}, {}, 1e-2)),
      {{2, 3}, {3}, {3}}},
+    {"native_layer_norm",
+     [](TensorList x) -> std::
+                          vector<Tensor> {
+                            const auto [y, mean, rstd] = op::native_layer_norm(x[0], {3}, x[1], x[2], 1e-3);
+                            return {y * rstd, mean, rstd, mean * rstd};
+                          },
+     {{2, 3}, {3}, {3}}},
+    {"native_layer_norm statistics",
+     LIST({std::get<1>(op::native_layer_norm(x[0], {2, 3}, {}, {}, 1e-3)),
+           std::get<2>(op::native_layer_norm(x[0], {3}, {}, {}, 1e-3))}),
+     {{2, 3}}},
     {"fill", F(op::fill(x[0], x[1])), {{2, 3}, {}}},
 };
 }  // namespace
@@ -182,11 +200,8 @@ TEST_CASE("gradients agree with central differences, first and second order") {
 }
 
 TEST_CASE("every differentiable operator has a gradient, or says that it has none") {
-  // Gradients of gradients that are only reached through operators which do not use them under create_graph.
-  const std::vector<std::string_view> without = {"native_layer_norm_backward"};
   for (const dispatch::OpBase* op : dispatch::Registry::all()) {
     if (op->kind() == dispatch::Kind::composite || op->has(dispatch::kNonDifferentiable)) continue;
-    if (std::find(without.begin(), without.end(), op->name()) != without.end()) continue;
     INFO(op->name());
     CHECK(op->gradient() != nullptr);
   }
@@ -211,6 +226,13 @@ TEST_CASE("kinks and ties follow PyTorch") {
   CHECK(gradient(from_vector(V{3, 3, 1}), [](const Tensor& x) { return max(x); }) == V{0.5, 0.5, 0});
   CHECK(gradient(from_vector(V{3, 3, 1}), [](const Tensor& x) { return std::get<0>(max(x, 0)); }) == V{1, 0, 0});
   CHECK(gradient(from_vector(V{1, 2}), [](const Tensor& x) { return maximum(x, ones({2}, kFloat64)); }) == V{0.5, 1});
+  CHECK(gradient(from_vector(V{NAN}), [](const Tensor& x) { return x.relu(); }) == V{1});
+  CHECK(gradient(from_vector(V{NAN, 0}), [](const Tensor& x) {
+          return maximum(x, from_vector(V{0, NAN}));
+        }) == V{1, 1});
+  CHECK(gradient(from_vector(V{NAN, 0}), [](const Tensor& x) {
+          return minimum(x, from_vector(V{0, NAN}));
+        }) == V{1, 1});
   // Infinite gradients from above stay where they belong.
   const auto infinite = [](const Tensor& t) { return t * INFINITY; };
   Tensor inside = from_vector(V{-2, 0.5}).requires_grad_(), top = from_vector(V{1, 3}).requires_grad_();
@@ -221,4 +243,84 @@ TEST_CASE("kinks and ties follow PyTorch") {
   CHECK(gradient(from_vector(V{0, 2}), [](const Tensor& x) { return pow(x, 0); }) == V{0, 0});
   CHECK(gradient(from_vector(V{0, 2}), [](const Tensor& x) { return pow(x, from_vector(V{0, 1})); }) == V{0, 1});
   CHECK(gradient(from_vector(V{2, 3}), [](const Tensor& x) { return pow(zeros({2}, kFloat64), x); }) == V{0, 0});
+}
+
+TEST_CASE("clamp between tensors: every element's gradient goes to one of the three") {
+  Tensor x = from_vector(V{0, 1, 2, 0, 3}).requires_grad_(), low = from_vector(V{1, 1, 1, 2, 2}).requires_grad_(),
+         high = from_vector(V{1, 1, 1, 1, 1}).requires_grad_();
+  const auto g = autograd::grad({clamp(x, low, high).sum()}, {x, low, high});
+  CHECK(values(g[0]) == V{0, 1, 0, 0, 0});
+  CHECK(values(g[1]) == V{1, 0, 0, 0, 0});
+  CHECK(values(g[2]) == V{0, 0, 1, 1, 1});  // crossed bounds: high wins
+}
+
+TEST_CASE("std and var where nothing varies, or nothing is left to estimate from") {
+  const auto slope = [](V v, double correction, bool root) {
+    Tensor x = from_vector(std::move(v)).requires_grad_();
+    const Tensor y = root ? op::std(x, {}, Scalar(correction), false) : var(x, {}, Scalar(correction));
+    return values(autograd::grad({y}, {x})[0]);
+  };
+  CHECK(slope({2, 2, 2}, 1, true) == V{0, 0, 0});
+  CHECK(slope({2, 2, 2}, 0, true) == V{0, 0, 0});
+  CHECK(slope({2}, 0, true) == V{0});
+  CHECK(slope({2}, 0, false) == V{0});
+  CHECK(std::isnan(slope({2}, 1, true)[0]));
+  CHECK(std::isnan(slope({2}, 1, false)[0]));
+  CHECK(slope({2, 3}, 2, false) == V{INFINITY, INFINITY});
+  CHECK(std::isnan(slope({2, 3}, 2, true)[0]));
+  Tensor x = from_vector(V{2, 2, 1, 3}, {2, 2}).requires_grad_();  // one row of two varies
+  const Tensor y = op::std(x, {{1}}, Scalar(0), false);
+  CHECK(values(y) == V{0, 1});
+  const Tensor first = autograd::grad({y.sum()}, {x}, {}, {}, true)[0];
+  CHECK(values(first) == V{0, 0, -0.5, 0.5});
+  CHECK(values(autograd::grad({first.select(1, 0).sum()}, {x})[0])[0] == 0);
+  Tensor none = zeros({0, 2}, kFloat64).requires_grad_();
+  CHECK(autograd::grad({op::std(none, {{0}}, {}, false).sum()}, {none})[0].sizes() == IntArrayRef({0, 2}));
+}
+
+TEST_CASE("losses: the weight of classes is not differentiable, and says so") {
+  const Tensor x = from_vector(V{1, 2, 3, 4}, {2, 2}).requires_grad_(), weight = from_vector(V{1, 2}).requires_grad_();
+  const Tensor target = ints({0, 1});
+  using tenon::testing::error_of;
+  const auto refused = [&](auto&& f) { return error_of<AutogradError>(f); };
+  CHECK(refused([&] { nll_loss(x, target, weight); }).starts_with("nll_loss: weight"));
+  CHECK(refused([&] { nll_loss(x.detach(), target, weight); }).starts_with("nll_loss: weight"));
+  CHECK(refused([&] { cross_entropy(x, target, weight); }).starts_with("cross_entropy: weight"));
+  CHECK(refused([&] { cross_entropy(x, target, weight, "mean", -100, 0.1); }).starts_with("cross_entropy: weight"));
+  const Tensor direct = std::get<0>(op::nll_loss_forward(x, target, weight, 1, -100));
+  CHECK(refused([&] { direct.backward(); }).starts_with("nll_loss: weight"));
+  CHECK_NOTHROW(nll_loss(x, target, weight.detach()).backward());
+  const NoGradGuard guard;
+  CHECK_NOTHROW(nll_loss(x, target, weight));
+}
+
+TEST_CASE("gradients seen wrong elsewhere: empty dimensions, ignored targets, infinite and duplicate places") {
+  const auto slope = [](const Tensor& y, const Tensor& x) {
+    return autograd::grad({y.sum()}, {x}, {}, true)[0].contiguous();
+  };
+  const Tensor none = zeros({2, 0}, kFloat64).requires_grad_(), x = from_vector(V{1, 2, 3}).requires_grad_();
+  for (const Tensor& y : {none.sum(1), none * 2, index_select(none, 0, ints({1, 1, 0})), cat({none, none}, 1), none.t(),
+                          softmax(none, 1), std::get<0>(max(none, 0)), none.reshape({0, 3})}) {
+    INFO(y.grad_fn_name());
+    CHECK(slope(y, none).sizes() == IntArrayRef({2, 0}));
+  }
+  CHECK(values(slope(cat({x, zeros({0}, kFloat64)}), x)) == V{1, 1, 1});
+  // All targets ignored: no loss, no gradient.
+  const Tensor logits = from_vector(V{-1, -2}, {1, 2}).requires_grad_();
+  CHECK(values(slope(nll_loss(logits, ints({-100}), {}, "sum"), logits)) == V{0, 0});
+  CHECK(values(slope(nll_loss(logits, ints({-100}), {}, "none"), logits)) == V{0, 0});
+  CHECK(std::isnan(nll_loss(logits, ints({-100})).item<double>()));
+  // dropout that keeps nothing divides by nothing.
+  CHECK(values(slope(dropout(x, 1.0, true), x)) == V{0, 0, 0});
+  CHECK(values(slope(dropout(x, 0.0, true), x)) == V{1, 1, 1});
+  // scatter_add reads a corner of a larger source: the rest has no gradient.
+  const Tensor src = from_vector(V{5, 6, 7, 8}).requires_grad_();
+  const Tensor out = scatter_add(zeros({3}, kFloat64), 0, ints({2, 0}), src);
+  CHECK(values(out) == V{6, 0, 5});
+  CHECK(values(slope(out * from_vector(V{1, 10, 100}), src)) == V{100, 1, 0, 0});
+  // The last of several writes to one place wins the value; each source keeps its gradient, as PyTorch does it.
+  const Tensor two = from_vector(V{3, 4}).requires_grad_();
+  const Tensor copied = index_copy(x, 0, ints({1, 1}), two);
+  CHECK(values(slope(copied, x)) == V{1, 0, 1});
+  CHECK(values(slope(copied, two)) == V{1, 1});
 }
