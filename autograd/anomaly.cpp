@@ -15,7 +15,7 @@ AnomalyMode::~AnomalyMode() { anomaly_level = previous_; }
 void remember_site(Node& node) {
   void* frames[kMaxStackFrames];
   const int n = capture_stack(frames, kMaxStackFrames);
-  node.set_site({frames, frames + n});
+  node.set_site(std::vector<void*>(frames, frames + n));  // braces would make a list of two
 }
 
 namespace {

@@ -121,27 +121,70 @@ std::vector<Root> make_roots(TensorList tensors, TensorList grads, const char* w
 
 }  // namespace
 
-void backward(TensorList tensors, TensorList grads, std::optional<bool> retain_graph, bool create_graph) {
+namespace {
+std::vector<Edge> edges_to(TensorList inputs, const char* who) {
+  TENON_CHECK(!inputs.empty(), ValueError, who, ": inputs: expected at least one");
+  std::vector<Edge> edges;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    TENON_CHECK(inputs[i].defined() && takes_part(inputs[i]), AutogradError, who, ": input ", i,
+                inputs[i].defined() ? " does not require grad" : " is undefined");
+    edges.push_back(edge_of(inputs[i]));
+  }
+  return edges;
+}
+
+// Adds `g` to the gradient of a leaf (as backward would) or of a result.
+void accumulate(const Tensor& t, Tensor g) {
+  AutogradMeta& m = meta_of(*t.impl());
+  if (m.accumulator && t.is_leaf()) {
+    m.accumulator->apply({&g, 1}, {});
+    return;
+  }
+  if (!m.holder) m.holder = Ref<GradHolder>::adopt(new GradHolder);
+  const Tensor old = m.holder->get();
+  m.holder->set(old.defined() ? old.add(g) : grad_enabled() ? g : g.detach());
+}
+}  // namespace
+
+void backward(TensorList tensors, TensorList grads, std::optional<bool> retain_graph, bool create_graph,
+              std::optional<TensorList> inputs) {
   std::vector<Root> roots = make_roots(tensors, grads, "backward");
-  if (!roots.empty())
-    run_backward(static_cast<std::vector<Root>&&>(roots), retain_graph.value_or(create_graph), create_graph);
+  const bool retain = retain_graph.value_or(create_graph);
+  if (!inputs) {
+    if (!roots.empty()) run_backward(static_cast<std::vector<Root>&&>(roots), retain, create_graph);
+    return;
+  }
+  std::vector<Tensor> unique;  // one gradient for each, however often it is named
+  for (const Tensor& t : *inputs) {
+    bool known = false;
+    for (const Tensor& u : unique) known = known || u.is_same(t);
+    if (!known) unique.push_back(t);
+  }
+  if (roots.empty()) return;
+  const std::vector<Edge> captures = edges_to(unique, "backward");
+  std::vector<Tensor> found = run_backward(static_cast<std::vector<Root>&&>(roots), retain, create_graph, captures);
+  const GradModeGuard mode(create_graph);
+  for (std::size_t i = 0; i < unique.size(); ++i)
+    if (found[i].defined() && !unique[i].retains_grad()) accumulate(unique[i], static_cast<Tensor&&>(found[i]));
 }
 
 std::vector<Tensor> grad(TensorList outputs, TensorList inputs, TensorList grad_outputs,
-                         std::optional<bool> retain_graph, bool create_graph, bool allow_unused) {
-  TENON_CHECK(!inputs.empty(), ValueError, "grad: expected at least one input");
-  std::vector<Edge> captures;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    TENON_CHECK(inputs[i].defined() && takes_part(inputs[i]), AutogradError, "grad: input ", i,
-                " does not require grad");
-    captures.push_back(edge_of(inputs[i]));
-  }
+                         std::optional<bool> retain_graph, bool create_graph, bool allow_unused,
+                         bool materialize_grads) {
+  const std::vector<Edge> captures = edges_to(inputs, "grad");
   std::vector<Root> roots = make_roots(outputs, grad_outputs, "grad");
-  std::vector<Tensor> result = run_backward(static_cast<std::vector<Root>&&>(roots),
-                                            retain_graph.value_or(create_graph), create_graph, captures);
-  for (std::size_t i = 0; i < result.size(); ++i)
-    TENON_CHECK(allow_unused || result[i].defined(), AutogradError, "grad: input ", i,
+  std::vector<Tensor> result(inputs.size());
+  if (!roots.empty())
+    result = run_backward(static_cast<std::vector<Root>&&>(roots), retain_graph.value_or(create_graph), create_graph,
+                          captures);
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    if (result[i].defined()) continue;
+    TENON_CHECK(allow_unused || materialize_grads, AutogradError, "grad: input ", i,
                 " was not used to compute the outputs; allow_unused=true gives an undefined gradient instead");
+    if (!materialize_grads) continue;
+    result[i] = dispatch::make_tensor(inputs[i].sizes(), inputs[i].dtype(), inputs[i].device());
+    result[i].zero_();
+  }
   return result;
 }
 

@@ -14,25 +14,29 @@ namespace tenon::autograd {
 /// Accumulates the gradients of `tensors` into the leaves they were computed from. `grads[i]` (sizes of tensors[i]) may
 /// be left out, or undefined, for one-element tensors of real dtype: then it is 1. The graph is freed unless
 /// `retain_graph` (default: create_graph). `create_graph` records the computation of the gradients, to differentiate
-/// them again. AutogradError: no gradient required, a missing gradient, a freed graph, a saved tensor written since.
+/// them again. With `inputs` (leaves or results), only their grad() is accumulated, and only what leads to them runs.
+/// AutogradError: no gradient required, a missing gradient, a freed graph, a saved tensor written since.
 TENON_API void backward(TensorList tensors, TensorList grads = {}, std::optional<bool> retain_graph = {},
-                        bool create_graph = false);
+                        bool create_graph = false, std::optional<TensorList> inputs = {});
 inline void backward(std::initializer_list<Tensor> tensors, TensorList grads = {},
-                     std::optional<bool> retain_graph = {}, bool create_graph = false) {
-  backward(TensorList(tensors.begin(), tensors.size()), grads, retain_graph, create_graph);
+                     std::optional<bool> retain_graph = {}, bool create_graph = false,
+                     std::optional<TensorList> inputs = {}) {
+  backward(TensorList(tensors.begin(), tensors.size()), grads, retain_graph, create_graph, inputs);
 }
 
 /// The gradients of sum(outputs × grad_outputs) with respect to `inputs`, without touching any leaf's grad().
-/// AutogradError when an input is not part of the graph, unless `allow_unused`: then its gradient is undefined.
+/// AutogradError when an input is not part of the graph, unless `allow_unused`: then its gradient is undefined, or
+/// zeros with `materialize_grads` (which allows unused inputs by itself). Hooks on the tensors run as in backward(),
+/// those after accumulation do not.
 TENON_API std::vector<Tensor> grad(TensorList outputs, TensorList inputs, TensorList grad_outputs = {},
                                    std::optional<bool> retain_graph = {}, bool create_graph = false,
-                                   bool allow_unused = false);
+                                   bool allow_unused = false, bool materialize_grads = false);
 /// The same for lists in braces: `grad({loss}, {w, b})`.
 inline std::vector<Tensor> grad(std::initializer_list<Tensor> outputs, std::initializer_list<Tensor> inputs,
                                 TensorList grad_outputs = {}, std::optional<bool> retain_graph = {},
-                                bool create_graph = false, bool allow_unused = false) {
+                                bool create_graph = false, bool allow_unused = false, bool materialize_grads = false) {
   return grad(TensorList(outputs.begin(), outputs.size()), TensorList(inputs.begin(), inputs.size()), grad_outputs,
-              retain_graph, create_graph, allow_unused);
+              retain_graph, create_graph, allow_unused, materialize_grads);
 }
 
 /// Calls `hook` with the gradient of `t` whenever it is computed; what it returns, if defined, takes its place.

@@ -130,6 +130,7 @@ class Run {
 
   void apply(Node& node, std::span<Tensor> grads, std::span<Tensor> results) {
     const NodeHooks* hooks = node.hooks();
+    if (hooks) hooks->each(hooks->pre, [&](const NodeHooks::Before& h) { h.hook(grads); });
     std::vector<Tensor> seen;
     if (hooks && !hooks->post.empty()) seen.assign(grads.begin(), grads.end());
     if (anomaly_enabled())
@@ -154,7 +155,6 @@ class Run {
                   ": expected a tensor on ", g.device(), ", got one on ", replaced.device());
       g = static_cast<Tensor&&>(replaced);
     });
-    hooks.each(hooks.pre, [&](const NodeHooks::Before& h) { h.hook(grads); });
     for (const NodeHooks::Retained& r : hooks.retained) {
       const Tensor& g = grads[r.output];
       if (!g.defined()) continue;

@@ -9,6 +9,8 @@
 
 #include "tests/support/catch.h"
 
+#include <thread>
+
 using namespace tenon;
 using tenon::testing::contains;
 using tenon::testing::error_of;
@@ -232,4 +234,190 @@ TEST_CASE("anomaly mode names the operator that made a NaN") {
   const std::string text = error_of<AutogradError>([&] { y.backward(); });
   CHECK(contains(text, "sqrt"));
   CHECK(contains(text, "NaN"));
+}
+
+TEST_CASE("grad: repeated inputs, results and roots as inputs, output gradients") {
+  Tensor x = leaf({1, 2}), unused = leaf({1});
+  const Tensor h = x * 3, y = (h * h).sum();
+  const auto g = autograd::grad({y}, {x, x, h}, {}, true);
+  CHECK(values(g[0]) == V{18, 36});
+  CHECK(values(g[1]) == V{18, 36});
+  CHECK(values(g[2]) == V{6, 12});
+  const auto self = autograd::grad({y}, {y, x}, {}, true);
+  CHECK(values(self[0]) == V{1});
+  CHECK(values(self[1]) == V{18, 36});
+  CHECK(values(autograd::grad({y, y}, {x}, {}, true)[0]) == V{36, 72});
+  const Tensor given[] = {Tensor(), ones({2}, kFloat64)};  // left out where the output has one element
+  CHECK(values(autograd::grad({y, h}, {x}, given, true)[0]) == V{21, 39});
+  const Tensor single = ones({2}, kFloat32);
+  CHECK(values(autograd::grad({h}, {x}, {&single, 1}, true)[0]) == V{3, 3});
+
+  const auto refuse = [&](const Tensor& gradient) { autograd::grad({h}, {x}, {&gradient, 1}, true); };
+  CHECK(contains(error_of<AutogradError>([&] { autograd::grad({h}, {x}); }), "grad: tensor 0 has sizes [2]"));
+  CHECK(contains(error_of<ShapeError>([&] { refuse(ones({3}, kFloat64)); }), "expected sizes [2], got [3]"));
+  CHECK_THROWS_AS(refuse(ones({2}, kComplex128)), DtypeError);
+  CHECK_THROWS_AS(refuse(ones({2}, kInt64)), DtypeError);
+  CHECK_THROWS_AS(autograd::grad({y, h}, {x}, {&given[1], 1}), ValueError);
+  CHECK(contains(error_of<AutogradError>([&] { autograd::grad({y}, {ones({1})}); }), "input 0"));
+  CHECK(contains(error_of<AutogradError>([&] { autograd::grad({y, ones({})}, {x}); }), "tensor 1"));
+  CHECK_THROWS_AS(autograd::grad(TensorList(&y, 1), TensorList()), ValueError);
+  CHECK_THROWS_AS(autograd::grad(TensorList(), TensorList(&x, 1)), AutogradError);
+
+  const auto loose = autograd::grad({y}, {unused, x}, {}, true, false, true);
+  CHECK_FALSE(loose[0].defined());
+  const auto filled = autograd::grad({y}, {unused, x}, {}, true, false, false, true);
+  CHECK(values(filled[0]) == V{0});
+  CHECK(values(filled[1]) == V{18, 36});
+  CHECK_FALSE(x.grad().defined());
+}
+
+TEST_CASE("backward: inputs") {
+  Tensor x = leaf({1, 2}), y = leaf({3, 4}), apart = leaf({1});
+  const Tensor h = x * 2, out = (h * y).sum();
+  autograd::backward({out}, {}, true, false, TensorList(&y, 1));
+  CHECK_FALSE(x.grad().defined());
+  CHECK(values(y.grad()) == V{2, 4});
+  const Tensor some[] = {h, x, h};
+  autograd::backward({out}, {}, true, false, some);
+  CHECK(values(h.grad()) == V{3, 4});  // a result's gradient, without retain_grad
+  CHECK(values(x.grad()) == V{6, 8});
+  CHECK(values(y.grad()) == V{2, 4});
+  autograd::backward({out}, {}, true, false, TensorList(&apart, 1));  // nothing leads there
+  CHECK_FALSE(apart.grad().defined());
+  CHECK_THROWS_AS(autograd::backward({out}, {}, true, false, TensorList()), ValueError);
+  int accumulated = 0;
+  autograd::register_post_accumulate_grad_hook(x, [&](const Tensor&) { ++accumulated; });
+  autograd::backward({out}, {}, true, true, TensorList(&x, 1));
+  CHECK(accumulated == 1);
+  CHECK(values(x.grad()) == V{12, 16});
+  CHECK(x.grad().requires_grad());  // recorded
+}
+
+TEST_CASE("the gradient of an output gradient") {
+  const Tensor x = leaf({1, 2}), v = leaf({1, 1});
+  const Tensor y = x * x;
+  const Tensor g = autograd::grad({y}, {x}, {&v, 1}, {}, true)[0];
+  const auto second = autograd::grad({g.sum()}, {x, v});
+  CHECK(values(second[0]) == V{2, 2});
+  CHECK(values(second[1]) == V{2, 4});
+}
+
+TEST_CASE("hooks: tensor hooks, then the retained gradient, then node hooks, in the order they were added") {
+  Tensor x = leaf({1, 2});
+  const Tensor h = x * 2;
+  std::vector<std::string> events;
+  autograd::register_hook(h, [&](const Tensor& g) { return events.push_back("first"), g * 2; });
+  autograd::register_hook(h, [&](const Tensor& g) {
+    events.push_back("second");
+    CHECK(values(g) == V{2, 2});
+    return Tensor();
+  });
+  h.grad_fn()->add_pre_hook([&](std::span<Tensor> g) { events.push_back("pre"), g[0] = g[0] * 3; });
+  h.grad_fn()->add_post_hook([&](std::span<Tensor> results, std::span<const Tensor> g) {
+    events.push_back("post");
+    CHECK(values(g[0]) == V{6, 6});
+    CHECK(values(results[0]) == V{12, 12});
+  });
+  h.retain_grad();
+  h.sum().backward({}, true);
+  CHECK(events == std::vector<std::string>{"first", "second", "pre", "post"});
+  CHECK(values(h.grad()) == V{2, 2});
+  CHECK(values(x.grad()) == V{12, 12});
+  // What grad() returns has passed the tensor's hooks; the node's run only where its step does.
+  events.clear();
+  CHECK(values(autograd::grad({h.sum()}, {h}, {}, true)[0]) == V{2, 2});
+  CHECK(events == std::vector<std::string>{"first", "second"});
+  CHECK(values(autograd::grad({h.sum()}, {x}, {}, true)[0]) == V{12, 12});
+}
+
+TEST_CASE("hooks of leaves: under grad, before accumulation, after it") {
+  const Tensor x = leaf({1, 2});
+  std::vector<std::string> events;
+  autograd::register_post_accumulate_grad_hook(x, [&](const Tensor& t) {
+    events.push_back("after");
+    CHECK(values(t.grad()) == V{10, 10});
+  });
+  autograd::register_hook(x, [&](const Tensor& g) { return events.push_back("leaf"), g * 5; });
+  CHECK(values(autograd::grad({(x * 2).sum()}, {x})[0]) == V{10, 10});
+  CHECK(events == std::vector<std::string>{"leaf"});
+  CHECK_FALSE(x.grad().defined());
+  (x * 2).sum().backward();
+  CHECK(events == std::vector<std::string>{"leaf", "leaf", "after"});
+  CHECK(values(x.grad()) == V{10, 10});
+}
+
+TEST_CASE("hooks stay with the value they were put on") {
+  const Tensor x = leaf({1, 2});
+  Tensor h = x * 2;
+  std::vector<std::string> events;
+  autograd::register_hook(h, [&](const Tensor& g) {
+    CHECK(values(g) == V{3, 3});
+    return events.push_back("before the write"), Tensor();
+  });
+  h.mul_(3);
+  autograd::register_hook(h, [&](const Tensor& g) {
+    CHECK(values(g) == V{1, 1});
+    return events.push_back("after the write"), Tensor();
+  });
+  h.sum().backward();
+  CHECK(events == std::vector<std::string>{"after the write", "before the write"});
+}
+
+TEST_CASE("modes nest, end with exceptions and belong to their thread") {
+  const Tensor x = leaf({1, 2});
+  CHECK(grad_enabled());
+  try {
+    const NoGradGuard guard;
+    const GradModeGuard on(true);
+    CHECK(grad_enabled());
+    throw ValueError("leave");
+  } catch (const ValueError&) {
+  }
+  CHECK(grad_enabled());
+  {
+    const GradModeGuard off(false);
+    CHECK_FALSE((x * 2).requires_grad());
+    set_grad_enabled(true);  // until the guard ends
+    CHECK((x * 2).requires_grad());
+    set_grad_enabled(false);
+  }
+  CHECK(grad_enabled());
+  const NoGradGuard guard;
+  bool elsewhere = false;
+  std::thread([&] { elsewhere = grad_enabled() && (x * 2).requires_grad(); }).join();
+  CHECK(elsewhere);
+  bool inside = true;
+  {
+    const EnableGradGuard on;
+    const Tensor h = x * 2;
+    autograd::register_hook(h, [&](const Tensor&) { return inside = grad_enabled(), Tensor(); });
+    h.sum().backward();
+  }
+  CHECK_FALSE(inside);  // backward records only under create_graph
+  CHECK_FALSE(grad_enabled());
+}
+
+TEST_CASE("anomaly mode says where a failing step was recorded, also through views and in higher orders") {
+  const autograd::AnomalyMode anomaly;
+  Tensor x = leaf({0, 1});
+  Tensor h = x * 1;
+  h.slice(0, 0, 1).sqrt_();
+  const std::string text = error_of<AutogradError>([&] { (h * 0).sum().backward(); });
+  INFO(text);
+  CHECK(contains(text, "sqrt"));
+  CHECK(contains(text, "NaN"));
+  CHECK(contains(text, "recorded at"));
+  const Tensor y = (x * x).sqrt();  // finite, its gradient at 0 is not
+  CHECK(contains(error_of<AutogradError>([&] { autograd::grad({y.sum()}, {x}, {}, {}, true); }), "backward of"));
+  Tensor k = x + 1;
+  const Tensor l = k * k;
+  k.add_(1);
+  const std::string stale = error_of<AutogradError>([&] { l.sum().backward(); });
+  CHECK(contains(stale, "mul"));
+  CHECK(contains(stale, "recorded at"));
+  {
+    const autograd::AnomalyMode places_only(false);
+    CHECK_NOTHROW((x.sqrt() * 0).sum().backward());
+  }
+  CHECK_THROWS_AS((x.sqrt() * 0).sum().backward(), AutogradError);
 }
