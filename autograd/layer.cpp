@@ -25,14 +25,17 @@ void check_inplace(std::string_view op, const char* what, const Tensor& self, bo
       impl.view_mode() != ViewMode::multi_output, AutogradError, op, what,
       ": self is one of several views an operator made at once (split, unbind), and cannot be written in place; ",
       "use select or slice, or a clone()");
-  TENON_CHECK(
-      impl.view_mode() != ViewMode::no_grad, AutogradError, op, what,
-      ": self is a view made in no-grad mode of a tensor that requires grad, and cannot be written while recording; ",
-      "make the view outside, or clone() it");
+  const bool inference = impl.view_mode() == ViewMode::inference;
+  TENON_CHECK(!inference && impl.view_mode() != ViewMode::no_grad, AutogradError, op, what, ": self is a view made in ",
+              inference ? "inference" : "no-grad",
+              " mode of a tensor that requires grad, and cannot be written while recording; make the view outside, or "
+              "clone() it");
   TENON_CHECK(impl.view_mode() != ViewMode::custom_function, AutogradError, op, what,
               ": self is an input, or a view, that a Function returned, and cannot be written in place; clone() it");
   const TensorImpl& base = *impl.base();
   const bool base_is_leaf = !meta_if_any(base) || !meta_if_any(base)->grad_fn;
+  TENON_CHECK(base.requires_grad() || !self_takes_part || history_of(self), AutogradError, op, what,
+              ": self is a leaf that requires grad and cannot be written in place; use a NoGradGuard, or a clone()");
   TENON_CHECK(
       !(base.requires_grad() && base_is_leaf), AutogradError, op, what,
       ": self is a view of a leaf that requires grad and cannot be written in place; use a NoGradGuard, or a clone()");
@@ -81,6 +84,10 @@ void set_view_modes(const LayerCall& c) {
 void run(const LayerCall& c) {
   dispatch::run_below(c, dispatch::kAutogradLayer);
   if (c.op.kind() == dispatch::Kind::view) set_view_modes(c);
+}
+
+bool unrecorded_view(const TensorImpl& t) {
+  return t.view_mode() == ViewMode::no_grad || t.view_mode() == ViewMode::inference;
 }
 
 // The number of tensors an operator gives; lists are as long as the run made them.
@@ -183,6 +190,8 @@ void set_written(const LayerCall& c, const Ref<OpNode>& node, uint32_t saved_out
   if (!impl.base()) return set_history(self, write, 0);
   const Tensor base(impl.base());
   const Ref<Node> rebased = make_copy_slices(*impl.base(), impl, edge_of(base), write);
+  if (anomaly_enabled()) [[unlikely]]
+    remember_site(*rebased);
   if (saved_outputs & 1u) node->set_owner(rebased.get(), *impl.base(), impl);
   set_history(base, rebased, 0);
   // The view's own node is made from the base's when it is asked for, which is now if its gradient is retained.
@@ -199,7 +208,7 @@ void record(const LayerCall& c) {
   for (const Tensor& t : c.destinations) destination_takes_part = destination_takes_part || takes_part(t);
   if (in.needing == 0 && !destination_takes_part) {
     // Nothing to record; but a write the base's history would not know of is refused.
-    if (c.form == Form::inplace && c.destinations[0].impl()->view_mode() == ViewMode::no_grad)
+    if (c.form == Form::inplace && unrecorded_view(*c.destinations[0].impl()))
       check_inplace(c.op.name(), "_", c.destinations[0], false);
     return run(c);
   }

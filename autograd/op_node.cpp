@@ -146,11 +146,10 @@ void OpNode::release_saved() noexcept {
 }
 
 namespace {
-void check_version(std::string_view op, const char* what, std::string_view argument, uint32_t found,
-                   uint32_t expected) {
-  TENON_CHECK(found == expected, AutogradError, op, ": ", what, " ", argument,
-              " was saved for backward and has been written in place since: expected version ", expected, ", found ",
-              found, ". Write to a clone(), or use the operator's functional form");
+void check_version(std::string_view op, const char* what, std::string_view which, const Tensor& t, uint32_t expected) {
+  TENON_CHECK(t.version() == expected, AutogradError, op, ": ", what, " ", which, ", ", t.dtype(), " of sizes ",
+              t.sizes(), ", was saved for backward and has been written in place since: it is at version ", t.version(),
+              "; expected version ", expected, ". Write to a clone(), or use the operator's functional form");
 }
 }  // namespace
 
@@ -162,7 +161,7 @@ void OpNode::check_saved() {
     const dispatch::Value& v = args_[i];
     const auto check = [&](const Tensor& t) {
       if (inputs_[slot].saved() && t.version() != inputs_[slot].version())
-        check_version(op_.name(), "argument", op_.schema().arguments[i].name, t.version(), inputs_[slot].version());
+        check_version(op_.name(), "argument", op_.schema().arguments[i].name, t, inputs_[slot].version());
       ++slot;
     };
     if (v.is_tensor()) check(v.tensor());
@@ -176,7 +175,7 @@ Tensor OpNode::saved_output(std::size_t i) {
                ", which its registration does not save");
   const Tensor& saved = saved_[i].tensor;
   if (saved.version() != saved_[i].version)
-    check_version(op_.name(), "output", std::to_string(i), saved.version(), saved_[i].version);
+    check_version(op_.name(), "output", std::to_string(i), saved, saved_[i].version);
   return as_output(saved, i);
 }
 

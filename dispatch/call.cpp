@@ -37,6 +37,9 @@ Tensor Call::output(int i, IntArrayRef sizes, DType dtype, Device device, std::i
               target.device());
   TENON_CHECK(!overlaps_itself(target), AliasError, name(), form == Form::inplace ? "_" : "",
               ": the output has several elements at one address (an expanded tensor); write to a clone() instead");
+  for (int j = 0; j < i; ++j)
+    TENON_CHECK(overlap(target, destinations[static_cast<std::size_t>(j)]) == Overlap::none, AliasError, name(),
+                ": out: tensors ", j, " and ", i, " share memory");
   bool direct = target.dtype() == dtype;
   for (const Tensor* input : inputs)
     direct = direct && (!input || !input->defined() || overlap(target, *input) == Overlap::none);
@@ -96,7 +99,13 @@ Tensor finish_destination(const OpBase& op, Form form, const Tensor& destination
           AutogradError, op.name(),
           ": out= is not differentiable, and an argument requires grad; use the functional form or a NoGradGuard");
     Tensor target = destination;
-    target.copy_(result);  // counts as the write
+    try {
+      target.copy_(result);  // counts as the write
+    } catch (const AutogradError& e) {
+      const std::string_view text = e.what();
+      if (!text.starts_with("copy_: ")) throw;
+      throw AutogradError(tenon::detail::concat(op.name(), text.substr(4)));  // people called `op`
+    }
     return destination;
   }
   if (destination.storage()) destination.storage()->bump_version();

@@ -44,14 +44,15 @@ Tensor make_view(const Tensor& self, IntArrayRef sizes, IntArrayRef strides, int
   TensorImpl* impl =
       TensorImpl::create(from->storage(), from->dtype(), from->backend(), from->device(), sizes, strides, offset);
   Ref<TensorImpl> view = Ref<TensorImpl>::adopt(impl);
-  if (thread_state.inference || from->inference()) {
+  if (from->inference()) {
     impl->set_inference(true);
     return Tensor(static_cast<Ref<TensorImpl>&&>(view));
   }
   ViewMode mode = from->base() ? from->view_mode() : ViewMode::normal;
   if (mode == ViewMode::normal && multi_output) mode = ViewMode::multi_output;
   // Only a view of something that already takes part in a graph is spoilt by no-grad mode.
-  if (!grad_enabled() && from->requires_grad()) mode = ViewMode::no_grad;
+  if (!grad_enabled() && from->requires_grad())
+    mode = thread_state.inference || mode == ViewMode::inference ? ViewMode::inference : ViewMode::no_grad;
   impl->set_base(from->base() ? from->base() : Ref<TensorImpl>::share(from), mode);
   return Tensor(static_cast<Ref<TensorImpl>&&>(view));
 }
