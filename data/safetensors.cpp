@@ -276,6 +276,12 @@ NamedTensors load_safetensors(const std::string& path) {
     std::fseek(file.get(), static_cast<long>(data + e.range[0]), SEEK_SET);
     TENON_CHECK(t.nbytes() == 0 || std::fread(t.data_ptr(), static_cast<std::size_t>(t.nbytes()), 1, file.get()) == 1,
                 IoError, "load_safetensors: ", path, " ends within ", e.name);
+    if (known->dtype == kBool) {
+      const auto* bytes = static_cast<const uint8_t*>(t.data_ptr());
+      const auto* wrong = std::find_if(bytes, bytes + t.numel(), [](uint8_t b) { return b > 1; });
+      TENON_CHECK(wrong == bytes + t.numel(), IoError, "load_safetensors: ", path, ": ", e.name, ": element ",
+                  wrong - bytes, " of BOOL is ", static_cast<int>(*wrong), "; expected 0 or 1");
+    }
     out.emplace_back(e.name, std::move(t));
   }
   return out;

@@ -78,7 +78,10 @@ void print(const std::string& name, Module& m, int depth, std::string& out) {
 std::vector<NamedTensor> Module::named_parameters() {
   std::vector<NamedTensor> out;
   walk(*this, [&](const std::string& name, Tensor& t, bool is_parameter) {
-    if (is_parameter && t.defined()) out.push_back({name, t});
+    if (!is_parameter || !t.defined()) return;
+    for (const NamedTensor& known : out)
+      if (known.tensor.is_same(t)) return;  // shared: once, under its first name
+    out.push_back({name, t});
   });
   return out;
 }

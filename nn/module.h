@@ -69,7 +69,8 @@ class TENON_API Module {
 
   Tensor operator()(const Tensor& input) { return forward(input); }
 
-  /// Parameters of this module and its children, in the order of members(); undefined ones are left out.
+  /// Parameters of this module and its children, in the order of members(); undefined ones are left out, and
+  /// one that several members share is given once.
   std::vector<Tensor> parameters();
   std::vector<NamedTensor> named_parameters();
   /// Parameters and buffers: what load_state takes.

@@ -19,6 +19,9 @@ Optimizer::Optimizer(std::vector<Tensor> parameters, double learning_rate) : par
                 !p.defined()        ? "an undefined tensor"
                 : p.requires_grad() ? "a computed tensor"
                                     : "a tensor that does not require grad");
+    for (std::size_t j = 0; j < i; ++j)
+      TENON_CHECK(!p.is_same(parameters_[j]), ValueError, "optimizer: parameters ", j, " and ", i,
+                  " are the same tensor, which would be updated twice");
   }
   set_learning_rate(learning_rate);
 }

@@ -175,9 +175,12 @@ Pool& pool() {
 }
 
 int default_threads() {
-  if (const char* text = std::getenv("TENON_NUM_THREADS")) {
-    const long value = std::strtol(text, nullptr, 10);
-    if (value >= 1) return static_cast<int>(value < kMaxThreads ? value : kMaxThreads);
+  if (const char* text = std::getenv("TENON_NUM_THREADS"); text && *text) {
+    char* end = nullptr;
+    const long value = std::strtol(text, &end, 10);
+    TENON_CHECK(end != text && *end == '\0' && value >= 1, ValueError,
+                "TENON_NUM_THREADS: expected a number of threads from 1 on, got \"", text, "\"");
+    return static_cast<int>(value < kMaxThreads ? value : kMaxThreads);
   }
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0) return CPU_COUNT(&set);
