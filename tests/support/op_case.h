@@ -231,6 +231,7 @@ struct Run {
 };
 using Failures = std::vector<std::string>;
 Failures check_forward(const OpCase& row, const Run& run);   ///< typed calls against the reference, in every layout
+Failures check_same(const OpCase& row, const Run& run);      ///< bit for bit what the CPU gives
 Failures check_boxed(const OpCase& row, const Run& run);     ///< calls by name, and on the meta backend
 Failures check_out(const OpCase& row, const Run& run);       ///< out=: empty, right and wrong tensors
 Failures check_inplace(const OpCase& row, const Run& run);   ///< the `_` form equals the functional one

@@ -245,6 +245,20 @@ Failures check_forward(const OpCase& row, const Run& run) {
   });
 }
 
+Failures check_same(const OpCase& row, const Run& run) {
+  return each_sample(row, run, [&](Context& c, const Sample& s) {
+    c.attempt("as on the CPU", [&] {
+      const std::vector<Value> host = bind(row, s, kCPU), there = bind(row, s, run.device);
+      for (const Shape shape : {Shape::contiguous, Shape::transposed, Shape::every_second}) {
+        if (shape != Shape::contiguous && (!s.layouts || !has_tensor(host))) break;
+        const std::string what = std::string("as on the CPU, ") + kShapeNames[static_cast<int>(shape)];
+        const std::vector<Array> expected = arrays_of(call_typed(row, laid_out(host, shape, kCPU), run.seed));
+        compare_all(c, what, arrays_of(call_typed(row, laid_out(there, shape, run.device), run.seed)), expected, true);
+      }
+    });
+  });
+}
+
 Failures check_boxed(const OpCase& row, const Run& run) {
   return each_sample(row, run, [&](Context& c, const Sample& s) {
     c.attempt("boxed call", [&] {

@@ -3,6 +3,7 @@
 // command line picks one row, `[cuda]` the GPU's part.
 #pragma once
 
+#include <tenon/streams/sim.h>
 #include <tenon/testing/catch.h>
 #include <tenon/testing/op_case.h>
 
@@ -31,6 +32,14 @@ TEST_CASE("rows: the in-place form equals the functional one or is refused", "[r
 }
 TEST_CASE("rows: errors have their type and name operator and argument", "[rows]") { run_rows(check_errors, kCPU); }
 TEST_CASE("rows: gradients equal finite differences", "[rows]") { run_rows(check_gradient, kCPU); }
+TEST_CASE("rows on the simulated device: results are the CPU's, bit for bit, in every layout", "[rows][sim]") {
+  sim::configure({.devices = 1, .seed = seed()});
+  run_rows(check_same, Device(kSim, 0));
+}
+TEST_CASE("rows on the simulated device: boxed, out= and in-place forms, errors", "[rows][sim]") {
+  sim::configure({.devices = 1, .seed = seed()});
+  for (const auto check : {check_boxed, check_out, check_inplace, check_errors}) run_rows(check, Device(kSim, 0));
+}
 TEST_CASE("rows on a GPU: results equal the reference in every dtype and layout", "[rows][cuda]") {
   TENON_REQUIRE_CUDA();
   run_rows(check_forward, Device(kCUDA, 0));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tenon_conformance --cases DIR [--device cpu|cuda] [--op GLOB] [--layout contiguous|strided] [--json FILE] [--verbose]
+// tenon_conformance --cases DIR [--device cpu|cuda|sim] [--op GLOB] [--layout contiguous|strided] [--json FILE] [--verbose]
 // Runs every case of a folder through boxed calls, outputs and gradients, prints a line per operator and closes with
 // "N passed, N failed, N skipped" (skipped: no such operator, or a case for another device). Exit code 1 on failures.
 #include "case_reader.h"
@@ -277,7 +277,7 @@ int main_(const Options& options) {
 int main(int argc, char** argv) {
   using namespace tenon;
   constexpr const char* kUsage =
-      "usage: tenon_conformance --cases DIR [--device cpu|cuda] [--op GLOB] [--layout contiguous|strided] "
+      "usage: tenon_conformance --cases DIR [--device cpu|cuda|sim] [--op GLOB] [--layout contiguous|strided] "
       "[--json FILE] [--verbose]\nDIR holds *.jsonl files, one case a line";
   conformance::Options options;
   try {

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an allocator must have done, computed without it. OracleMemory hands out addresses nobody touches, from a bounded
+// amount, and writes down who asked for what; Oracle knows every live allocation, who uses freed ones still, and says
+// what is wrong. Both throw Violation.
+#pragma once
+
+#include <tenon/memory/caching_allocator.h>
+#include <tenon/streams/guard.h>
+#include <tenon/streams/raw_streams.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/sim/violation.h"
+
+namespace tenon::testing {
+
+class OracleMemory final : public memory::RawMemory {
+ public:
+  OracleMemory(Device device, int64_t capacity) : device_(device), capacity_(capacity) {}
+
+  void* allocate(int64_t bytes) override {
+    if (fail_in > 0 && --fail_in == 0) {
+      log += 'f';
+      return nullptr;
+    }
+    if (bytes > capacity_ - used) {
+      log += 'x';
+      return nullptr;
+    }
+    // First fit, without gaps: neighbours in memory are often different segments.
+    char* at = reinterpret_cast<char*>(uintptr_t{1} << 40);
+    for (const auto& [p, size] : segments) {
+      if (p - at >= bytes) break;
+      at = p + size;
+    }
+    segments[at] = bytes;
+    used += bytes;
+    ++given;
+    log += 'a';
+    return at;
+  }
+  void release(void* p, int64_t bytes) noexcept override {
+    for (bool done = false; !done;) {  // as cudaFree does
+      try {
+        raw_streams(device_.type()).synchronize_device(device_.index());
+        done = true;
+      } catch (...) {  // a call that was made to fail: the next one is not
+      }
+    }
+    const auto found = segments.find(static_cast<char*>(p));
+    if (found == segments.end() || found->second != bytes) {
+      wrong = "released what was never given";
+      return;
+    }
+    if (check_release) check_release(static_cast<char*>(p), bytes);
+    used -= bytes;
+    ++taken;
+    log += 'r';
+    segments.erase(found);
+  }
+  void info(int64_t& free, int64_t& total) override {
+    free = capacity_ - used;
+    total = capacity_;
+  }
+  const char* name() const override { return "oracle"; }
+
+  std::map<char*, int64_t> segments;
+  int64_t used = 0, given = 0, taken = 0;
+  int64_t fail_in = 0;  ///< the n-th allocation from now fails
+  std::string log;      ///< a: gave, x: refused, f: failed on purpose, r: took back, c: a callback ran
+  std::string wrong;    ///< found where nothing may be thrown
+  Function<void(char*, int64_t)> check_release;
+
+ private:
+  Device device_;
+  int64_t capacity_;
+};
+
+/// An allocation the program holds, or held and some stream still uses.
+struct Held {
+  memory::Block* block;
+  char* ptr;
+  int64_t bytes, size;
+  Stream owner;
+  std::vector<Stream> recorded;
+  std::shared_ptr<std::map<int32_t, int>> queued =
+      std::make_shared<std::map<int32_t, int>>();  // uses not run, by stream
+  bool droppable = false;
+
+  bool used_elsewhere(int32_t stream) const {
+    return std::any_of(queued->begin(), queued->end(), [&](auto& q) { return q.second > 0 && q.first != stream; });
+  }
+  bool used() const { return used_elsewhere(-1); }
+};
+
+class Oracle {
+ public:
+  explicit Oracle(OracleMemory& memory) : memory_(memory) {
+    memory.check_release = [this](char* p, int64_t bytes) {
+      for (const auto& [at, held] : live) {
+        if (at < p + bytes && p < at + held.size) memory_.wrong = "gave memory in use back to the device";
+      }
+    };
+  }
+
+  Held& add(memory::Block* block, int64_t bytes, const Stream& stream) {
+    Held h{block, block->ptr, bytes, block->size, stream, {}};
+    require(reinterpret_cast<uintptr_t>(h.ptr) % 512 == 0 && h.size >= bytes, "misaligned or too small");
+    auto segment = memory_.segments.upper_bound(h.ptr);
+    require(segment != memory_.segments.begin(), "a block outside of all segments");
+    --segment;
+    require(h.ptr + h.size <= segment->first + segment->second, "a block beyond the end of its segment");
+    require(block->pool->stream.id() == stream.id(), "a block of another stream's pool: wanted ", stream.id(), ", got ",
+            block->pool->stream.id());
+    const auto after = live.lower_bound(h.ptr);
+    require(after == live.end() || h.ptr + h.size <= after->first, "overlaps the next live block");
+    require(after == live.begin() || std::prev(after)->first + std::prev(after)->second.size <= h.ptr,
+            "overlaps the previous live block");
+    std::erase_if(dead_, [](const Held& d) { return !d.used(); });
+    for (const Held& d : dead_) {
+      if (d.ptr >= h.ptr + h.size || h.ptr >= d.ptr + d.size) continue;
+      require(!d.used_elsewhere(stream.id()), "reused while another stream's work is still queued");
+    }
+    allocated += h.size;
+    requested += bytes;
+    peak = std::max(peak, allocated);
+    ++allocations;
+    return live.emplace(h.ptr, std::move(h)).first->second;
+  }
+  /// To be called before the block is freed.
+  void remove(char* ptr) {
+    const auto at = live.find(ptr);
+    allocated -= at->second.size;
+    requested -= at->second.bytes;
+    ++frees;
+    if (at->second.used()) dead_.push_back(std::move(at->second));
+    live.erase(at);
+  }
+  /// The allocator's books against ours.
+  void check(memory::CachingAllocator& allocator) {
+    require(memory_.wrong.empty(), memory_.wrong);
+    const memory::MemoryStats s = allocator.stats();
+    const auto same = [](const char* what, int64_t got, int64_t expected) {
+      require(got == expected, "statistics: ", what, " is ", got, ", should be ", expected);
+    };
+    same("allocated", s.allocated, allocated);
+    same("requested", s.requested, requested);
+    same("peak_allocated", s.peak_allocated, peak);
+    same("reserved", s.reserved, memory_.used);
+    same("allocations", s.allocations, allocations);
+    same("frees", s.frees, frees);
+    same("segments_allocated", s.segments_allocated, memory_.given);
+    same("segments_released", s.segments_released, memory_.taken);
+    int64_t in_use = 0, pending = 0, free_blocks = 0, largest = 0;
+    const char* at = nullptr;
+    const void* segment = nullptr;
+    int64_t left = 0, segments = 0;
+    for (const memory::BlockInfo& b : allocator.blocks()) {
+      const char* const ptr = static_cast<const char*>(b.ptr);
+      if (b.segment != segment) {
+        require(left == 0, "a segment is not covered by its blocks");
+        const auto known = memory_.segments.find(static_cast<char*>(const_cast<void*>(b.segment)));
+        require(known != memory_.segments.end() && known->second == b.segment_size, "a segment that is not ours");
+        segment = b.segment;
+        at = static_cast<const char*>(segment);
+        left = b.segment_size;
+        ++segments;
+      }
+      require(ptr == at && b.size <= left, "blocks do not tile their segment");
+      at += b.size;
+      left -= b.size;
+      const auto held = live.find(const_cast<char*>(ptr));
+      const bool used = b.state == memory::BlockState::in_use || b.state == memory::BlockState::direct;
+      require(used == (held != live.end()),
+              used ? "a block is lost: in use without a holder" : "a held block is not in use");
+      if (used)
+        require(held->second.size == b.size && held->second.bytes == b.requested, "a held block has other sizes");
+      if (used) require(held->second.owner.id() == b.stream, "a block changed its stream");
+      in_use += used;
+      pending += b.state == memory::BlockState::pending ? b.size : 0;
+      if (b.state == memory::BlockState::free || b.state == memory::BlockState::front) {
+        ++free_blocks;
+        largest = std::max(largest, b.size);
+      }
+    }
+    require(left == 0, "a segment is not covered by its blocks");
+    same("segments", segments, static_cast<int64_t>(memory_.segments.size()));
+    same("blocks in use", in_use, static_cast<int64_t>(live.size()));
+    same("active", s.active, allocated + pending);
+    same("cached_blocks", s.cached_blocks, free_blocks);
+    same("largest_free_block", s.largest_free_block, largest);
+  }
+
+  std::map<char*, Held> live;
+  int64_t allocated = 0, requested = 0, peak = 0, allocations = 0, frees = 0;
+
+ private:
+  OracleMemory& memory_;
+  std::vector<Held> dead_;
+};
+
+}  // namespace tenon::testing
