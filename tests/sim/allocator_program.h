@@ -4,6 +4,7 @@
 #pragma once
 
 #include <tenon/memory/allocator.h>
+#include <tenon/streams/guard.h>
 #include <tenon/streams/sim.h>
 
 #include <random>
@@ -12,6 +13,11 @@
 #include "tests/sim/oracle.h"
 
 namespace tenon::testing {
+
+template <class Settings>
+inline constexpr bool kCanExpand = requires(Settings s) {
+  s.expandable_segments;
+};
 
 class AllocatorProgram {
  public:
@@ -24,10 +30,11 @@ class AllocatorProgram {
     streams_.push_back(Stream::default_stream(kDevice));
     for (int64_t n = pick(1, 3); n > 0; --n) streams_.push_back(Stream::from_pool(0, kDevice));
     faults_ = pick(0, 3) == 0;
-    memory::AllocatorSettings settings;
-    if (pick(0, 4) == 0) settings.max_split_size = int64_t{pick(0, 1) ? 21 : 30} << 20;
-    if (pick(0, 6) == 0) settings.roundup_power2_divisions = 4;
-    allocator_.configure(settings);
+    std::string settings = "backend:native";
+    if (pick(0, 4) == 0) settings += pick(0, 1) ? ",max_split_size_mb:21" : ",max_split_size_mb:30";
+    if (pick(0, 6) == 0) settings += ",roundup_power2_divisions:4";
+    if (kCanExpand<memory::AllocatorSettings> && pick(0, 3) == 0) settings += ",expandable_segments:True";
+    allocator_.configure(memory::AllocatorSettings::parse(settings));
   }
   ~AllocatorProgram() {
     memory_.check_release = nullptr;
@@ -60,16 +67,10 @@ class AllocatorProgram {
     return &at->second;
   }
   int64_t any_size() {
-    switch (pick(0, 9)) {
-      case 0:
-        return pick(1, 1 << 20);
-      case 1:
-        return pick(1 << 20, 12 << 20);
-      case 2:
-        return pick(10 << 20, 34 << 20);
-      default:
-        return pick(1, 6) * pick(1, 700);
-    }
+    const int64_t kind = pick(0, 9);
+    if (kind == 0) return pick(1, 1 << 20);
+    if (kind == 1) return pick(1 << 20, 12 << 20);
+    return kind == 2 ? pick(10 << 20, 34 << 20) : pick(1, 6) * pick(1, 700);
   }
 
   void step() {

@@ -14,13 +14,13 @@ namespace tenon::testing {
 
 enum class StreamBug {
   none,
-  event_on_wrong_stream,   ///< records go to the default stream
-  event_before_last_use,   ///< the last kernel is queued after the record that should cover it
-  wait_dropped,            ///< wait_event does nothing
-  event_done_too_early,    ///< query_event says yes
-  event_wait_returns,      ///< synchronize_event does not wait
-  stream_wait_returns,     ///< synchronize_stream does not wait
-  copy_at_once             ///< copies do not wait for what was queued before
+  event_on_wrong_stream,  ///< records go to the default stream
+  event_before_last_use,  ///< the last kernel is queued after the record that should cover it
+  wait_dropped,           ///< wait_event does nothing
+  event_done_too_early,   ///< query_event says yes
+  event_wait_returns,     ///< synchronize_event does not wait
+  stream_wait_returns,    ///< synchronize_stream does not wait
+  copy_at_once            ///< copies do not wait for what was queued before
 };
 struct StreamBugName {
   StreamBug bug;

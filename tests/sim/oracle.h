@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an allocator must have done, computed without it. OracleMemory hands out addresses nobody touches, from a bounded
-// amount, and writes down who asked for what; Oracle knows every live allocation, who uses freed ones still, and says
-// what is wrong. Both throw Violation.
+// What an allocator must have done, computed without it: every live allocation, who uses freed ones still, all sums.
+// Throws Violation.
 #pragma once
 
 #include <tenon/memory/caching_allocator.h>
-#include <tenon/streams/guard.h>
-#include <tenon/streams/raw_streams.h>
 
 #include <algorithm>
 #include <map>
@@ -14,71 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "tests/sim/oracle_memory.h"
 #include "tests/sim/violation.h"
 
 namespace tenon::testing {
-
-class OracleMemory final : public memory::RawMemory {
- public:
-  OracleMemory(Device device, int64_t capacity) : device_(device), capacity_(capacity) {}
-
-  void* allocate(int64_t bytes) override {
-    if (fail_in > 0 && --fail_in == 0) {
-      log += 'f';
-      return nullptr;
-    }
-    if (bytes > capacity_ - used) {
-      log += 'x';
-      return nullptr;
-    }
-    // First fit, without gaps: neighbours in memory are often different segments.
-    char* at = reinterpret_cast<char*>(uintptr_t{1} << 40);
-    for (const auto& [p, size] : segments) {
-      if (p - at >= bytes) break;
-      at = p + size;
-    }
-    segments[at] = bytes;
-    used += bytes;
-    ++given;
-    log += 'a';
-    return at;
-  }
-  void release(void* p, int64_t bytes) noexcept override {
-    for (bool done = false; !done;) {  // as cudaFree does
-      try {
-        raw_streams(device_.type()).synchronize_device(device_.index());
-        done = true;
-      } catch (...) {  // a call that was made to fail: the next one is not
-      }
-    }
-    const auto found = segments.find(static_cast<char*>(p));
-    if (found == segments.end() || found->second != bytes) {
-      wrong = "released what was never given";
-      return;
-    }
-    if (check_release) check_release(static_cast<char*>(p), bytes);
-    used -= bytes;
-    ++taken;
-    log += 'r';
-    segments.erase(found);
-  }
-  void info(int64_t& free, int64_t& total) override {
-    free = capacity_ - used;
-    total = capacity_;
-  }
-  const char* name() const override { return "oracle"; }
-
-  std::map<char*, int64_t> segments;
-  int64_t used = 0, given = 0, taken = 0;
-  int64_t fail_in = 0;  ///< the n-th allocation from now fails
-  std::string log;      ///< a: gave, x: refused, f: failed on purpose, r: took back, c: a callback ran
-  std::string wrong;    ///< found where nothing may be thrown
-  Function<void(char*, int64_t)> check_release;
-
- private:
-  Device device_;
-  int64_t capacity_;
-};
 
 /// An allocation the program holds, or held and some stream still uses.
 struct Held {
@@ -110,10 +46,7 @@ class Oracle {
   Held& add(memory::Block* block, int64_t bytes, const Stream& stream) {
     Held h{block, block->ptr, bytes, block->size, stream, {}};
     require(reinterpret_cast<uintptr_t>(h.ptr) % 512 == 0 && h.size >= bytes, "misaligned or too small");
-    auto segment = memory_.segments.upper_bound(h.ptr);
-    require(segment != memory_.segments.begin(), "a block outside of all segments");
-    --segment;
-    require(h.ptr + h.size <= segment->first + segment->second, "a block beyond the end of its segment");
+    require(memory_.covers(h.ptr, h.size), "a block outside of the memory the device gave");
     require(block->pool->stream.id() == stream.id(), "a block of another stream's pool: wanted ", stream.id(), ", got ",
             block->pool->stream.id());
     const auto after = live.lower_bound(h.ptr);
@@ -153,22 +86,24 @@ class Oracle {
     same("reserved", s.reserved, memory_.used);
     same("allocations", s.allocations, allocations);
     same("frees", s.frees, frees);
-    same("segments_allocated", s.segments_allocated, memory_.given);
-    same("segments_released", s.segments_released, memory_.taken);
+    if (memory_.ranges.empty()) {
+      same("segments_allocated", s.segments_allocated, memory_.given);
+      same("segments_released", s.segments_released, memory_.taken);
+    }
     int64_t in_use = 0, pending = 0, free_blocks = 0, largest = 0;
     const char* at = nullptr;
     const void* segment = nullptr;
-    int64_t left = 0, segments = 0;
+    int64_t left = 0, total = 0;
     for (const memory::BlockInfo& b : allocator.blocks()) {
       const char* const ptr = static_cast<const char*>(b.ptr);
       if (b.segment != segment) {
         require(left == 0, "a segment is not covered by its blocks");
-        const auto known = memory_.segments.find(static_cast<char*>(const_cast<void*>(b.segment)));
-        require(known != memory_.segments.end() && known->second == b.segment_size, "a segment that is not ours");
+        char* const begin = static_cast<char*>(const_cast<void*>(b.segment));
+        require(memory_.covers(begin, b.segment_size), "a segment the device did not give");
+        total += b.segment_size;
         segment = b.segment;
         at = static_cast<const char*>(segment);
         left = b.segment_size;
-        ++segments;
       }
       require(ptr == at && b.size <= left, "blocks do not tile their segment");
       at += b.size;
@@ -188,7 +123,7 @@ class Oracle {
       }
     }
     require(left == 0, "a segment is not covered by its blocks");
-    same("segments", segments, static_cast<int64_t>(memory_.segments.size()));
+    same("bytes of all segments", total, memory_.used);
     same("blocks in use", in_use, static_cast<int64_t>(live.size()));
     same("active", s.active, allocated + pending);
     same("cached_blocks", s.cached_blocks, free_blocks);
