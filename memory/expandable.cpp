@@ -46,12 +46,12 @@ Block* CachingAllocator::expand(const Request& request) {
           last = b;
           if (b->state == BlockState::unmapped) {
             unlink_unmapped(b);
+            b->state = BlockState::mapping;  // before its tail looks for neighbours to merge with
             const int64_t needed = round_up(request.size - total, page);
             if (needed < b->size) {
               split_off(b, needed, tail);
               list_unmapped(std::exchange(tail, nullptr));
             }
-            b->state = BlockState::mapping;
             wanted += b->size;
           } else {
             unlist(b);

@@ -195,16 +195,19 @@ void offer_pinned() {
   }
 }
 
+// Devices that went away gave everything back then.
+bool present(int device) { return (made.load() >> device & 1u) && device < SimStreams::instance().options().devices; }
+
 int64_t in_use(int& device) {
   for (device = 0; device < kMaxDevices; ++device) {
-    if (!(made.load() >> device & 1u)) continue;
+    if (!present(device)) continue;
     if (const int64_t bytes = memory_stats(Device(kSim, device)).allocated; bytes != 0) return bytes;
   }
   return 0;
 }
 void trim() {
   for (int d = 0; d < kMaxDevices; ++d)
-    if (made.load() >> d & 1u) empty_cache(Device(kSim, d));
+    if (present(d)) empty_cache(Device(kSim, d));
   if (pinned_made) empty_pinned_cache();
 }
 [[maybe_unused]] const bool hooked = (sim::set_memory_hooks({&in_use, &trim, &offer_pinned}), true);

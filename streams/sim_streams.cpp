@@ -48,6 +48,7 @@ void SimStreams::push(VirtualStream& s, Task task) {
     s.busy = true;
     busy_.push_back(&s);
   }
+  if (options_.schedule == Schedule::eager) advance();
 }
 
 void SimStreams::execute(VirtualStream& s) {
