@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Blocks within their segments: size classes, best fit, splitting, merging, counting. All under the pool's lock.
 #include <tenon/memory/caching_allocator.h>
+#include <tenon/memory/planted_bugs.h>
 #include <tenon/memory/poison.h>
 
 #include <algorithm>
@@ -39,6 +40,7 @@ CachingAllocator::Request CachingAllocator::make_request(int64_t bytes, const St
   const int divisions = exact ? 0 : settings_.roundup_power2_divisions[std::clamp(power - 20, 0, 15)];
   r.size = round_up(divisions > 1 && bytes > kMinBlock * divisions ? round_to_division(bytes, divisions) : bytes,
                     exact ? kPage : kMinBlock);
+  if (TENON_PLANTED(rounded_down)) r.size = std::max(kMinBlock, bytes / kMinBlock * kMinBlock);
   r.small = r.size <= settings_.small_pool_limit;
   r.segment = r.small                                      ? kSmallSegment
               : r.size <= settings_.large_segment_size / 2 ? settings_.large_segment_size
@@ -113,7 +115,11 @@ Block* CachingAllocator::cut_and_hand_out(Block* block, Block* rest, const Reque
   if (rest) {
     split_off(block, request.size, rest);
     ++block->pool->count.splits;
-    list(rest);
+    if (TENON_PLANTED(split_loses_rest)) {
+      rest->state = BlockState::in_use;
+    } else {
+      list(rest);
+    }
   }
   hand_out(block->pool, block, request.bytes);
   tell(AllocatorEventKind::alloc, block);
@@ -148,7 +154,7 @@ Block* CachingAllocator::hand_out(StreamPool* pool, Block* block, int64_t bytes)
 void CachingAllocator::count_free(StreamPool* pool, const Block* block) {
   PoolCounters& c = pool->count;
   c.allocated -= block->size;
-  c.requested -= block->requested;
+  if (!TENON_PLANTED(statistics_drift) || !block->uses) c.requested -= block->requested;
   ++c.frees;
   if (!block->small) [[unlikely]] {
     c.large_allocated -= block->size;
@@ -185,6 +191,16 @@ void CachingAllocator::give_back(Block* block) {
   if (Block* right = block->next; right && right->state == BlockState::free) {
     unlist(right);
     absorb(block, right);
+  }
+  if (Block* right = block->next; TENON_PLANTED(merge_with_pending) && right && right->state == BlockState::pending) {
+    block->size += right->size;
+    block->next = right->next;
+    if (block->next) block->next->prev = block;
+  }
+  if (TENON_PLANTED(merge_across_segments) && !block->next) {
+    for (const Segment* s = block->pool->segments; s; s = s->next) {
+      if (s->ptr == block->ptr + block->size && idle(s)) block->size += s->size;
+    }
   }
   list(block);
 }
@@ -253,7 +269,8 @@ void CachingAllocator::unlink_segment(Segment* segment) {
 }
 
 bool CachingAllocator::idle(const Segment* segment) const {
-  return !segment->expandable && segment->first->state == BlockState::free && segment->first->size == segment->size;
+  return !segment->expandable && segment->first->state == BlockState::free &&
+         (segment->first->size == segment->size || TENON_PLANTED(segment_in_use_released));
 }
 
 void CachingAllocator::poison(Block* block) noexcept {

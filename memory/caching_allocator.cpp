@@ -4,6 +4,7 @@
 // out_of_memory.cpp, blocks used by several streams in stream_uses.cpp, statistics in statistics.cpp.
 #include <tenon/memory/all_pools.h>
 #include <tenon/memory/caching_allocator.h>
+#include <tenon/memory/planted_bugs.h>
 #include <tenon/memory/poison.h>
 
 #include <algorithm>
@@ -51,6 +52,11 @@ CachingAllocator::~CachingAllocator() {
 }
 
 Block* CachingAllocator::allocate(int64_t bytes, const Stream& stream) {
+  if (TENON_PLANTED(pool_by_handle)) {
+    for (const StreamPool* p : pools_) {
+      if (p->id >= 0 && p->stream.handle() == stream.handle()) return allocate_slow(bytes, p->stream);
+    }
+  }
   if (bytes <= kFrontLimit) [[likely]] {
     if (StreamPool* pool = recent_pool(stream)) [[likely]] {
       const auto size_class = static_cast<uint64_t>(bytes + kMinBlock - 1) / kMinBlock;
@@ -70,6 +76,7 @@ Block* CachingAllocator::allocate(int64_t bytes, const Stream& stream) {
 
 void CachingAllocator::free(Block* block) noexcept {
   const int64_t size = block->size;
+  if (TENON_PLANTED(cross_thread_free_lost) && thread_slot() != 0) return;
   if (size <= kFrontLimit && !block->uses && block->state == BlockState::in_use) [[likely]] {
     StreamPool* pool = block->pool;
     PoolGuard guard(pool);

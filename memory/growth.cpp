@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Asking the device for memory, and collecting garbage just before. Everything here holds slow_.
 #include <tenon/memory/background_trim.h>
+#include <tenon/memory/planted_bugs.h>
 #include <tenon/memory/release.h>
 
 namespace tenon::memory {
@@ -17,6 +18,12 @@ Block* CachingAllocator::retry(const Request& request) {
     for (int slot = 0; slot < kThreadSlots; ++slot) {
       StreamPool* other = __atomic_load_n(&base->shards[slot], __ATOMIC_ACQUIRE);
       if (!other || other == pool) continue;
+      PoolGuard guard(other);
+      if (Block* block = take_from_cache(request, other)) return block;
+    }
+  }
+  if (TENON_PLANTED(other_streams_pool)) {
+    for (std::size_t i = 0; StreamPool* other = pool_at(i); ++i) {
       PoolGuard guard(other);
       if (Block* block = take_from_cache(request, other)) return block;
     }

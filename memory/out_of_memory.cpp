@@ -10,6 +10,7 @@
 //   6. for a request that would take a shared segment, ask for no more than it needs;
 //   7. raise, with the numbers and a verdict. The allocator is as usable afterwards as before.
 #include <tenon/memory/caching_allocator.h>
+#include <tenon/memory/planted_bugs.h>
 #include <tenon/memory/size_text.h>
 
 #include <algorithm>
@@ -77,19 +78,19 @@ Block* CachingAllocator::grow(const Request& request) {
   if (settings_.throw_on_cudamalloc_oom) raise_out_of_memory(request);
   __atomic_add_fetch(&retries_, 1, __ATOMIC_RELAXED);
   slow.unlock();
-  const bool called = run_out_of_memory_callbacks(device_, request.bytes);
+  const bool called = !TENON_PLANTED(callbacks_skipped) && run_out_of_memory_callbacks(device_, request.bytes);
   slow.lock();
   if (called) {
     if (Block* block = retry(request)) return block;
   }
-  if (__atomic_load_n(&pending_events_, __ATOMIC_RELAXED) > 0) {
+  if (__atomic_load_n(&pending_events_, __ATOMIC_RELAXED) > 0 && !TENON_PLANTED(pending_not_awaited)) {
     finish_pending(/*wait=*/true);
     if (Block* block = retry(request)) return block;
   }
   if (release_oversize(request.segment)) {
     if (Block* block = retry(request)) return block;
   }
-  if (release_idle()) {
+  if (!TENON_PLANTED(idle_kept) && release_idle()) {
     if (Block* block = retry(request)) return block;
   }
   if (release_pages(INT32_MAX, INT32_MAX)) {

@@ -3,6 +3,7 @@
 // An event that cannot be recorded or waited for means a device in an error state; freeing must not throw, so
 // the block then goes back as if the work were done: none of it runs any more.
 #include <tenon/memory/caching_allocator.h>
+#include <tenon/memory/planted_bugs.h>
 
 namespace tenon::memory {
 namespace {
@@ -25,7 +26,9 @@ CachingAllocator::PendingQueue* CachingAllocator::find_queue(const Stream& strea
 
 void CachingAllocator::record_stream(Block* block, const Stream& stream) {
   if (stream.device().is_cpu()) return;  // CPU work is done when its call returns
+  if (TENON_PLANTED(record_stream_ignored)) return;
   auto* use = new StreamUse{stream, Event(), block, nullptr};
+  if (TENON_PLANTED(event_recorded_early)) use->event.record(stream);
   {
     PoolGuard guard(block->pool);
     bool known = stream == block->pool->stream;
@@ -50,8 +53,9 @@ void CachingAllocator::free_pending(Block* block) noexcept {
   StreamUse* const uses = block->uses;
   for (StreamUse* use = uses; use; use = use->next) {
     try {
-      use->event.record(use->stream);
+      if (!TENON_PLANTED(event_recorded_early)) use->event.record(use->stream);
     } catch (...) {
+      if (TENON_PLANTED(fault_leaks_block)) return;
       wait_for(use->stream);  // the event stays unrecorded, and such events are complete
     }
   }
@@ -107,6 +111,7 @@ void CachingAllocator::finish_pending(bool wait) {
         pending_.pop_back();
       }
       __atomic_sub_fetch(&pending_events_, 1, __ATOMIC_RELAXED);
+      if (TENON_PLANTED(first_event_suffices)) use->block->pending = use->block->pending > 0 ? 1 : 0;
       if (--use->block->pending == 0) done = use->block;
     }
     delete use;

@@ -25,15 +25,16 @@ enum class StreamBug {
 struct StreamBugName {
   StreamBug bug;
   const char* text;
+  bool by_allocator;  ///< the allocator's programs find it; the others take tensors
 };
 inline constexpr StreamBugName kStreamBugs[] = {
-    {StreamBug::event_on_wrong_stream, "event recorded on the wrong stream"},
-    {StreamBug::event_before_last_use, "event recorded before the last use"},
-    {StreamBug::wait_dropped, "wait_event dropped"},
-    {StreamBug::event_done_too_early, "event query says done too early"},
-    {StreamBug::event_wait_returns, "event synchronise returns at once"},
-    {StreamBug::stream_wait_returns, "stream synchronise returns at once"},
-    {StreamBug::copy_at_once, "copy overtakes the work queued before it"},
+    {StreamBug::event_on_wrong_stream, "event recorded on the wrong stream", true},
+    {StreamBug::event_before_last_use, "event recorded before the last use", true},
+    {StreamBug::wait_dropped, "wait_event dropped", false},
+    {StreamBug::event_done_too_early, "event query says done too early", true},
+    {StreamBug::event_wait_returns, "event synchronise returns at once", true},
+    {StreamBug::stream_wait_returns, "stream synchronise returns at once", true},
+    {StreamBug::copy_at_once, "copy overtakes the work queued before it", false},
 };
 
 class FaultyStreams final : public RawStreams {

@@ -86,7 +86,7 @@ class Oracle {
     same("reserved", s.reserved, memory_.used);
     same("allocations", s.allocations, allocations);
     same("frees", s.frees, frees);
-    if (memory_.ranges.empty()) {
+    if (memory_.reserved == 0) {  // expandable segments count as one each
       same("segments_allocated", s.segments_allocated, memory_.given);
       same("segments_released", s.segments_released, memory_.taken);
     }
@@ -128,6 +128,17 @@ class Oracle {
     same("active", s.active, allocated + pending);
     same("cached_blocks", s.cached_blocks, free_blocks);
     same("largest_free_block", s.largest_free_block, largest);
+  }
+
+  /// After an out-of-memory error nothing idle may be left, and no events to wait for.
+  void check_exhausted(memory::CachingAllocator& allocator) const {
+    require(memory_.log.find('c') != std::string::npos, "out of memory, and no callback ran");
+    std::map<const void*, int> busy;
+    for (const memory::BlockInfo& b : allocator.blocks()) {
+      require(b.state != memory::BlockState::pending, "out of memory, and a block still waits for an event");
+      busy[b.segment] += b.state != memory::BlockState::free;
+    }
+    for (const auto& [segment, n] : busy) require(n > 0, "out of memory, and an idle segment was kept");
   }
 
   std::map<char*, Held> live;

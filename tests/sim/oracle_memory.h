@@ -57,6 +57,7 @@ class OracleMemory final : public memory::RawMemory, public memory::VirtualMemor
   void* reserve(int64_t bytes) override {
     char* const at = place(bytes);
     ranges[at] = bytes;
+    ++reserved;
     return at;
   }
   bool map(void* p, int64_t bytes) override {
@@ -107,7 +108,7 @@ class OracleMemory final : public memory::RawMemory, public memory::VirtualMemor
 
   std::map<char*, int64_t> segments, ranges;
   std::set<char*> pages;
-  int64_t used = 0, given = 0, taken = 0;
+  int64_t used = 0, given = 0, taken = 0, reserved = 0;
   int64_t fail_in = 0;  ///< the n-th allocation from now fails
   std::string log;      ///< a: gave, x: refused, f: failed on purpose, r: took back, c: a callback ran
   std::string wrong;    ///< found where nothing may be thrown

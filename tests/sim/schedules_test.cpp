@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Many random programs in many orders: the allocator against its oracle, and tensors against the CPU.
 #include "tests/sim/allocator_program.h"
+#include "tests/sim/faulty_streams.h"
 #include "tests/sim/tensor_program.h"
 #include "tests/support/catch.h"
 
@@ -12,6 +13,30 @@ TEST_CASE("sim schedules: the allocator keeps its promises", "[schedules]") {
       "sim_tests \"sim schedules: the allocator keeps its promises\"", uint64_t{seed()} << 20, 60000);
   INFO(found);
   CHECK(found.empty());
+}
+
+TEST_CASE("sim schedules: bugs of the streams, and mistakes of the program, show in tensors", "[schedules]") {
+  tenon::sim::configure({.devices = 1, .memory_bytes = 34 << 20});
+  const auto expect_found = [](const char* text) {
+    uint64_t at = 0;
+    const std::string found = first_violation<TensorProgram>("sim_tests", 1, 20000, &at);
+    std::printf("%-60s %s\n", text, found.substr(0, found.find('\n')).c_str());
+    CAPTURE(text);
+    CHECK(!found.empty());
+  };
+  for (const StreamBugName& b : kStreamBugs) {
+    const FaultyStreams faulty(b.bug);
+    expect_found(b.text);
+  }
+  TensorProgram::forget_record_stream = true;
+  expect_found("the program forgets record_stream");
+  TensorProgram::forget_record_stream = false;
+  TensorProgram::forget_to_wait = true;
+  expect_found("the program forgets to wait for another stream");
+  TensorProgram::forget_to_wait = false;
+  const FaultyStreams none(StreamBug::none);
+  uint64_t at = 0;
+  CHECK(first_violation<TensorProgram>("sim_tests", 1, 5000, &at) == "");
 }
 
 TEST_CASE("sim schedules: tensors equal the CPU's", "[schedules]") {
