@@ -83,7 +83,7 @@ class OracleMemory final : public memory::RawMemory, public memory::VirtualMemor
       if (pages.erase(page) == 0) wrong = "unmapped a page that was not mapped";
     }
     used -= bytes;
-    log += 'r';
+    log += 'u';
   }
   void unreserve(void* p, int64_t bytes) noexcept override {
     const auto found = ranges.find(static_cast<char*>(p));
@@ -110,7 +110,7 @@ class OracleMemory final : public memory::RawMemory, public memory::VirtualMemor
   std::set<char*> pages;
   int64_t used = 0, given = 0, taken = 0, reserved = 0;
   int64_t fail_in = 0;  ///< the n-th allocation from now fails
-  std::string log;      ///< a: gave, x: refused, f: failed on purpose, r: took back, c: a callback ran
+  std::string log;      ///< a: gave, x: refused, f: failed on purpose, r: took back, u: unmapped, c: a callback ran
   std::string wrong;    ///< found where nothing may be thrown
   Function<void(char*, int64_t)> check_release;
 

@@ -51,6 +51,7 @@ class TensorProgram {
   struct Landing {
     Tensor pinned, expected;
     Event done;
+    Stream stream;
   };
 
   int64_t pick(int64_t low, int64_t high) {
@@ -171,14 +172,14 @@ class TensorProgram {
     const Pair& p = any();
     prepare(p, s);
     const StreamGuard guard(s);
-    Landing l{p.sim.to(kCPU, true), p.cpu.clone(), Event(false, kDevice)};
+    Landing l{p.sim.to(kCPU, true), p.cpu.clone(), Event(false, kDevice), s};
     l.done.record(s);
     landings_.push_back(std::move(l));
     if (landings_.size() > 2) compare_landings();
   }
   void compare_landings() {
     for (const Landing& l : landings_) {
-      l.done.synchronize();
+      pick(0, 1) == 0 ? l.done.synchronize() : l.stream.synchronize();
       same(l.pinned, l.expected, "a copy in pinned memory");
     }
     landings_.clear();
