@@ -7,7 +7,7 @@
 
 namespace tenon::autograd {
 
-constinit thread_local int anomaly_level = 0;
+constinit thread_local int anomaly_level TENON_INITIAL_EXEC = 0;
 
 AnomalyMode::AnomalyMode(bool check_nan) : previous_(anomaly_level) { anomaly_level = check_nan ? 2 : 1; }
 AnomalyMode::~AnomalyMode() { anomaly_level = previous_; }

@@ -20,7 +20,7 @@ class TENON_API AnomalyMode {
 };
 
 /// 0 off, 1 on, 2 on with the check for NaN.
-extern TENON_API constinit thread_local int anomaly_level;
+extern TENON_API constinit thread_local int anomaly_level TENON_INITIAL_EXEC;
 inline bool anomaly_enabled() { return anomaly_level != 0; }
 /// apply() with the checks.
 void apply_checked(Node& node, std::span<Tensor> grads, std::span<Tensor> results);

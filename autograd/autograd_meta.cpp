@@ -59,7 +59,7 @@ Edge history_of(const Tensor& t) {
   return {m.grad_fn, m.output};
 }
 
-Edge edge_of(const Tensor& t) {
+Edge make_edge(const Tensor& t) {
   if (!takes_part(t)) return {};
   Edge e = history_of(t);
   if (e) return e;
@@ -74,15 +74,17 @@ Edge edge_of(const Tensor& t) {
   return {Ref<Node>::share(m.accumulator.get()), 0};
 }
 
-void set_history(const Tensor& t, const Ref<Node>& node, uint32_t output) {
-  AutogradMeta& m = meta_of(*t.impl());
+void set_history(const Tensor& t, Ref<Node> node, uint32_t output) {
+  // Whoever changes the history has the tensor to himself.
+  if (!t.impl()->autograd) t.impl()->autograd = new AutogradMeta;
+  AutogradMeta& m = *meta_if_any(*t.impl());
   if (m.retains_grad && m.grad_fn)
     m.grad_fn->forget_gradient(m.holder.get());  // the retained gradient is the present value's
-  m.grad_fn = node;
+  if (m.retains_grad) node->retain_gradient(output, m.holder);
+  m.grad_fn = static_cast<Ref<Node>&&>(node);
   m.output = output;
   m.version = t.version();
   if (m.accumulator) m.accumulator = nullptr;
-  if (m.retains_grad) node->retain_gradient(output, m.holder);
   t.impl()->set_requires_grad(true);
 }
 

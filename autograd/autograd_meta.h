@@ -40,8 +40,17 @@ inline bool takes_part(const Tensor& t) {
 /// The node the tensor came from and which output of it; null for leaves. Brings a view up to date.
 Edge history_of(const Tensor& t);
 /// Where the tensor's gradient goes: its node, or its accumulator; nowhere when it takes no part.
-Edge edge_of(const Tensor& t);
+Edge make_edge(const Tensor& t);
+inline Edge edge_of(const Tensor& t) {
+  const TensorImpl& impl = *t.impl();
+  if (!impl.requires_grad()) return {};
+  if (const AutogradMeta* m = meta_if_any(impl); m && !impl.base()) {
+    if (m->grad_fn) return {m->grad_fn, m->output};
+    if (m->accumulator) return {Ref<Node>::share(m->accumulator.get()), 0};
+  }
+  return make_edge(t);
+}
 /// Makes `t` output `output` of `node`. Moves a retained gradient along.
-void set_history(const Tensor& t, const Ref<Node>& node, uint32_t output);
+void set_history(const Tensor& t, Ref<Node> node, uint32_t output);
 
 }  // namespace tenon::autograd

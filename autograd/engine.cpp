@@ -23,7 +23,14 @@ struct Capture {
 };
 
 class Run;
-constinit thread_local Run* current_run = nullptr;
+constinit thread_local Run* current_run TENON_INITIAL_EXEC = nullptr;
+
+// The run becomes the thread's for as long as it lives, also when its constructor throws.
+struct Current {
+  explicit Current(Run* run) : previous(current_run) { current_run = run; }
+  ~Current() { current_run = previous; }
+  Run* const previous;
+};
 
 class Run {
  public:
@@ -31,16 +38,19 @@ class Run {
       : roots_(static_cast<std::vector<Root>&&>(roots)),
         retain_(retain),
         mode_(create),
-        previous_(current_run),
+        current_(this),
+        depth_(current_.previous ? current_.previous->depth_ + 1 : 1),
         selective_(!captures.empty()) {
-    current_run = this;
+    TENON_CHECK(
+        depth_ <= kMaxDepth, AutogradError, "backward: ", kMaxDepth,
+        " backward runs inside one another in this thread (a hook or a function's backward that calls backward); ",
+        "compute what is needed outside");
     std::vector<Edge> edges;
     edges.reserve(roots_.size());
     for (const Root& r : roots_) edges.push_back(r.edge);
     task_.discover(edges);
     if (selective_) select(captures);
   }
-  ~Run() { current_run = previous_; }
 
   std::vector<Tensor> go() {
     for (Root& r : roots_) {
@@ -51,7 +61,16 @@ class Run {
       Task::Entry& e = *task_.find(r.edge.node.get());
       if (e.awaited == 0 && (e.wanted || e.capture >= 0) && !queued(e)) task_.push(e);
     }
-    while (Task::Entry* e = task_.pop()) run(*e);
+    try {
+      while (Task::Entry* e = task_.pop()) run(*e);
+    } catch (...) {
+      // What leaves have received so far is as good as ever, also on the caller's streams.
+      try {
+        join_streams();
+      } catch (...) {  // the first error counts
+      }
+      throw;
+    }
     join_streams();
     return static_cast<std::vector<Tensor>&&>(captured_);
   }
@@ -64,6 +83,7 @@ class Run {
   std::unique_ptr<RunLocal>& local(uint64_t key) { return locals_[key]; }
 
  private:
+  static constexpr int kMaxDepth = 200;  // each costs the stack about 1 KiB, and what the functions between them take
   // Two roots may lead to one node.
   bool queued(const Task::Entry& e) {
     const auto position = task_.position(e);
@@ -99,15 +119,13 @@ class Run {
   void run(Task::Entry& e) {
     Node& node = *e.node;
     std::optional<StreamGuard> stream;
-    if (!node.stream().device().is_cpu()) stream.emplace(node.stream());
+    if (!node.stream().device().is_cpu()) {
+      stream.emplace(node.stream());
+      note_stream(node.stream());
+    }
     const std::span<Tensor> grads = e.grads();
     const bool any = std::any_of(grads.begin(), grads.end(), [](const Tensor& t) { return t.defined(); });
     if (any && node.hooks()) before(node, grads);
-    for (int32_t c = e.capture; c >= 0; c = captures_[static_cast<std::size_t>(c)].next) {
-      const Capture& capture = captures_[static_cast<std::size_t>(c)];
-      captured_[capture.position] = grads[capture.output];
-      if (!node.stream().device().is_cpu()) note_stream(node.stream());
-    }
     constexpr std::size_t kFew = 6;
     Tensor few[kFew];
     std::vector<Tensor> more;
@@ -116,10 +134,15 @@ class Run {
     const std::span<Tensor> results =
         edges.size() > kFew ? std::span<Tensor>(more) : std::span<Tensor>(few, edges.size());
     const bool runs = any && e.wanted && !(selective_ && edges.empty());
+    for (int32_t c = e.capture; c >= 0;) {
+      const Capture& capture = captures_[static_cast<std::size_t>(c)];
+      c = capture.next;
+      Tensor& g = grads[capture.output];
+      captured_[capture.position] = runs || c >= 0 ? g : static_cast<Tensor&&>(g);
+    }
     if (runs) apply(node, grads, results);
     for (Tensor& g : grads) g.reset();
     if (!retain_ && e.wanted) node.release_saved();
-    if (runs && edges.empty() && !node.stream().device().is_cpu()) note_stream(node.stream());
     for (std::size_t i = 0; i < edges.size(); ++i) {
       if (!edges[i]) continue;
       Task::Entry& next = *task_.find(edges[i].node.get());
@@ -173,6 +196,11 @@ class Run {
         to.wait_stream(source);
         if (g.device() == to.device()) g.record_stream(to);
       }
+      // A copy from another device may have been queued on either side.
+      if (!from.device().is_cpu() && from.device() != to.device()) {
+        const Stream here = current_stream(to.device());
+        if (!(here == to)) to.wait_stream(here);
+      }
       guard.emplace(to);
     }
     Tensor& slot = e.several ? e.many[index] : e.one;
@@ -203,7 +231,8 @@ class Run {
   Task task_;
   bool retain_;
   dispatch::GradModeGuard mode_;
-  Run* previous_;
+  Current current_;
+  int depth_;
   bool selective_;
   std::vector<Capture> captures_;
   std::vector<Tensor> captured_;

@@ -113,38 +113,41 @@ Inputs look_at(std::span<const Value> args) {
   return in;
 }
 
+// A tensor of which only sizes, strides and offset are known.
+[[gnu::noinline]] Tensor geometry_of(const Tensor& t) {
+  return Tensor(Ref<TensorImpl>::adopt(
+      TensorImpl::create({}, t.dtype(), Backend::meta, Device(kMeta), t.sizes(), t.strides(), t.storage_offset())));
+}
+
 // What is kept of the arguments. `original` stands for self where an in-place call is about to overwrite it.
 void keep_arguments(OpNode& node, const LayerCall& c, uint32_t saved, uint32_t geometry, const Tensor& original) {
   std::size_t slot = 0;
+  const auto keep = [&](std::size_t i, const Tensor& given) {
+    const std::size_t s = slot++;
+    if (!given.defined()) return;
+    node.set_input(s, given);
+    if (!((saved & ~geometry) >> i & 1u)) return;
+    const Tensor& t = original.defined() && given.is_same(c.destinations[0]) ? original : given;
+    TENON_CHECK(!t.impl()->inference(), AutogradError, c.op.name(), ": argument ", c.op.schema().arguments[i].name,
+                " was made in inference mode and cannot be saved for backward; clone() it outside");
+    node.save_input(s, t);
+  };
   for (std::size_t i = 0; i < c.args.size(); ++i) {
     const Value& from = c.args[i];
-    Value& to = node.args()[i];
-    const bool save = (saved >> i & 1u) != 0;
-    const auto keep = [&](const Tensor& given) -> Tensor {
-      const std::size_t s = slot++;
-      if (!given.defined()) return {};
-      node.input(s).set(given);
-      node.set_edge(s, edge_of(given));
-      if (geometry >> i & 1u)
-        return Tensor(Ref<TensorImpl>::adopt(TensorImpl::create(
-            {}, given.dtype(), Backend::meta, Device(kMeta), given.sizes(), given.strides(), given.storage_offset())));
-      if (!save) return {};
-      const Tensor& t = original.defined() && given.is_same(c.destinations[0]) ? original : given;
-      TENON_CHECK(!t.impl()->inference(), AutogradError, c.op.name(), ": argument ", c.op.schema().arguments[i].name,
-                  " was made in inference mode and cannot be saved for backward; clone() it outside");
-      node.input(s).save(t);
-      node.set_needs_saved();
-      return t;
-    };
+    const bool shape = (geometry >> i & 1u) != 0;
     if (from.is_tensor()) {
-      to = Value(keep(from.tensor()));
+      keep(i, from.tensor());
+      node.set_argument(i, shape && from.tensor().defined() ? geometry_of(from.tensor()) : Tensor());
     } else if (from.kind() == List::tensor_list) {
-      std::vector<Tensor> list;
-      list.reserve(from.tensors().size());
-      for (const Tensor& t : from.tensors()) list.push_back(keep(t));
-      to = Value(static_cast<std::vector<Tensor>&&>(list));
+      std::vector<Tensor> list(from.tensors().size());
+      for (std::size_t k = 0; k < list.size(); ++k) {
+        const Tensor& t = from.tensors()[k];
+        keep(i, t);
+        if (shape && t.defined()) list[k] = geometry_of(t);
+      }
+      node.set_argument(i, Value(static_cast<std::vector<Tensor>&&>(list)));
     } else {
-      to = from;
+      node.set_argument(i, from);
     }
   }
   node.settle_order();
@@ -158,19 +161,22 @@ bool is_argument(std::span<const Value> args, const Tensor& t) {
   return found;
 }
 
-void set_results(const LayerCall& c, const Ref<OpNode>& node, uint32_t saved_outputs) {
-  const Ref<Node> grad_fn = Ref<Node>::share(node.get());
+void set_results(const LayerCall& c, Ref<OpNode> recorded, uint32_t saved_outputs) {
+  OpNode& node = *recorded;
+  Ref<Node> grad_fn = Ref<Node>::adopt(recorded.leak());
   uint32_t k = 0;
-  const bool several = node->outputs() > 1;
+  const uint32_t outputs = node.outputs();
   const auto set = [&](Tensor& t, int i) {
     const uint32_t output = k++;
     if (!t.defined()) return;
-    if (output == 0) node->set_device(t.device());
-    if (several) node->result(output).set(t);
-    if (saved_outputs >> i & 1u) node->save_output(output, dispatch::make_alias(t));
+    if (output == 0) node.set_device(t.device());
+    if (saved_outputs >> i & 1u)
+      node.save_output(output, t);
+    else if (outputs > 1)
+      node.set_result(output, t);
     if (!is_differentiable(t.dtype()) || t.impl()->inference()) return;
     if (is_argument(c.args, t)) t = dispatch::make_alias(t);
-    set_history(t, grad_fn, output);
+    set_history(t, outputs == 1 ? static_cast<Ref<Node>&&>(grad_fn) : Ref<Node>(grad_fn), output);
   };
   for (int i = 0; i < c.results.count; ++i) {
     Value& r = c.results.items[i];
@@ -185,14 +191,14 @@ void set_written(const LayerCall& c, const Ref<OpNode>& node, uint32_t saved_out
   const Tensor& self = c.destinations[0];
   TensorImpl& impl = *self.impl();
   node->set_device(self.device());
-  if (saved_outputs & 1u) node->save_output(0, dispatch::make_alias(self));
+  if (saved_outputs & 1u) node->save_output(0, self);
   const Ref<Node> write = Ref<Node>::share(node.get());
   if (!impl.base()) return set_history(self, write, 0);
   const Tensor base(impl.base());
   const Ref<Node> rebased = make_copy_slices(*impl.base(), impl, edge_of(base), write);
   if (anomaly_enabled()) [[unlikely]]
     remember_site(*rebased);
-  if (saved_outputs & 1u) node->set_owner(rebased.get(), *impl.base(), impl);
+  if ((saved_outputs & 1u) || node->saves_input(0)) node->set_owner(rebased.get(), *impl.base(), impl);
   set_history(base, rebased, 0);
   // The view's own node is made from the base's when it is asked for, which is now if its gradient is retained.
   AutogradMeta& m = meta_of(impl);
@@ -224,13 +230,16 @@ void record(const LayerCall& c) {
   if (gradient) {
     saved = gradient->saved_inputs;
     const uint32_t cross = gradient->cross_inputs, wanting = in.needing & cross;
-    for (std::size_t i = 0; i < c.args.size(); ++i)
+    for (std::size_t i = 0; cross && i < c.args.size(); ++i)
       if ((cross >> i & 1u) && (wanting & ~(1u << i))) saved |= 1u << i;
   }
   Tensor original;
   if (writes) {
     check_inplace(c.op.name(), "_", c.destinations[0], destination_takes_part);
-    if (saved & 1u) original = c.destinations[0].clone();
+    if (saved & 1u) {
+      const dispatch::BelowLayersGuard below;  // its history is the node's edge, as of all that is saved
+      original = c.destinations[0].clone();
+    }
   }
 
   // A list of results has a length only the run knows; everything else can be recorded before.
@@ -238,17 +247,17 @@ void record(const LayerCall& c) {
   const uint32_t saved_outputs = gradient ? gradient->saved_outputs : 0;
   if (list) run(c);
   const uint32_t results = list ? count_results(c.results) : static_cast<uint32_t>(c.op.schema().results);
-  const Ref<OpNode> node = OpNode::create(c.op, gradient, static_cast<uint32_t>(c.args.size()), in.tensors, results);
+  Ref<OpNode> node = OpNode::create(c.op, gradient, static_cast<uint32_t>(c.args.size()), in.tensors, results);
   if (anomaly_enabled()) [[unlikely]]
     remember_site(*node);
+  const Ref<OpNode> packs = dispatch::thread_state.saved_hooks ? node : nullptr;
   keep_arguments(*node, c, saved, gradient ? gradient->geometry_inputs : 0, original);
   if (!list) run(c);
   if (writes)
     set_written(c, node, saved_outputs);
   else
-    set_results(c, node, saved_outputs);
-  if (dispatch::thread_state.saved_hooks) [[unlikely]]
-    node->pack_saved();
+    set_results(c, static_cast<Ref<OpNode>&&>(node), saved_outputs);
+  if (packs) packs->pack_saved();
 }
 
 const bool installed = (dispatch::set_layer(dispatch::kAutogradLayer, &record), true);

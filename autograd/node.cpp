@@ -4,13 +4,26 @@
 
 namespace tenon::autograd {
 namespace {
-uint64_t next_sequence() {
+// Numbers are taken from the one counter in blocks, so that recording threads do not fight for its cache line.
+constexpr uint64_t kBlock = 4096;
+struct Numbers {
+  uint64_t last, end;
+};
+constinit thread_local Numbers numbers TENON_INITIAL_EXEC{0, 0};
+// Numbers larger than all that any thread has taken.
+[[gnu::noinline]] void take_numbers() {
   static uint64_t counter = 0;
-  return __atomic_add_fetch(&counter, 1u, __ATOMIC_RELAXED);
+  numbers.last = __atomic_fetch_add(&counter, kBlock, __ATOMIC_RELAXED);
+  numbers.end = numbers.last + kBlock;
+}
+uint64_t next_sequence() {
+  if (numbers.last == numbers.end) [[unlikely]]
+    take_numbers();
+  return ++numbers.last;
 }
 // Nodes waiting to be destroyed by this thread; the flag is set while somebody further up the stack works on them.
-constinit thread_local Node* doomed = nullptr;
-constinit thread_local bool destroying = false;
+constinit thread_local Node* doomed TENON_INITIAL_EXEC = nullptr;
+constinit thread_local bool destroying TENON_INITIAL_EXEC = false;
 }  // namespace
 
 Node::Node(uint32_t outputs) : outputs_(outputs), sequence_(next_sequence()) {}
@@ -41,11 +54,15 @@ void Node::set_edges(std::span<Edge> edges) {
   edges_ = new Edge[edges.size()];
   owns_edges_ = true;
   for (std::size_t i = 0; i < edges.size(); ++i) edges_[i] = static_cast<Edge&&>(edges[i]);
+  settle_order();
 }
 
 void Node::settle_order() {
   for (const Edge& e : edges()) {
     if (!e || e.node->sequence_ < sequence_ || e.node->sequence_ == UINT64_MAX) continue;  // leaves come first of all
+    sequence_ = next_sequence();
+    if (e.node->sequence_ < sequence_) continue;
+    take_numbers();  // the edge's node is another thread's
     sequence_ = next_sequence();
     return;
   }

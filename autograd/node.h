@@ -2,8 +2,9 @@
 // Node: one step of the recorded graph. It receives the gradients of its outputs and gives those of its inputs; edges
 // lead to the nodes its inputs came from. Custom functions, operators, leaves and writes through views are all nodes.
 //
-// Note [Order]. Every node takes a number from one counter when it is made, and its edges lead to nodes that exist
-// already; so larger numbers come first in backward, and the order of a graph is the same in every run.
+// Note [Order]. Every node has a larger number than the nodes its edges lead to. Threads take numbers from one counter,
+// block by block, and a node that finds larger ones behind it takes a new one. Larger numbers come first in backward, so
+// the order of a graph is the same in every run.
 // Note [Destruction]. Destroying a node may destroy the nodes behind it. Node::destroy queues them instead of
 // recursing, so a chain of a million nodes needs no stack.
 // Thread safety: a finished node may be read by any thread. Hooks are added with exclusive access.
@@ -77,8 +78,8 @@ class TENON_API Node : public Counted {
   /// Moves from `edges`.
   void set_edges(std::span<Edge> edges);
   void replace_edge(std::size_t i, Edge e) { edges_[i] = static_cast<Edge&&>(e); }
-  /// Call when edges were added to a node that is not linked yet: a view's node may have been made just then, and the
-  /// order wants this one after it.
+  /// For a node that is not linked yet and got edges one by one: a view's node may have been made just then, or in
+  /// another thread, and the order wants this one after it. set_edges() does it.
   void settle_order();
   /// Whether somebody wants the gradient of edge `i`: false lets apply() skip the work.
   bool should_compute(std::size_t i) const;

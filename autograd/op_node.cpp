@@ -8,6 +8,7 @@
 #include <tenon/dispatch/make_tensor.h>
 
 #include <memory>
+#include <optional>
 
 namespace tenon::autograd {
 namespace {
@@ -49,46 +50,25 @@ Tensor zeros(const dispatch::TensorMeta& m) {
 
 }  // namespace
 
-void CompactMeta::set(const Tensor& t) {
-  const IntArrayRef s = t.sizes();
-  dtype_ = t.dtype();
-  device_ = t.device();
-  dim_ = static_cast<uint8_t>(s.size());
-  if (s.size() > kInline) sizes_.heap = new int64_t[s.size()];
-  int64_t* to = s.size() > kInline ? sizes_.heap : sizes_.items;
-  for (std::size_t i = 0; i < s.size(); ++i) to[i] = s[i];
-}
-
 struct OpNode::Owner {
   Node* node;  // owns this node, so it lives as long
   Geometry base, view;
 };
 
 struct OpNode::Packed {
-  struct Input {
-    std::size_t argument;
-    int element;  // of a list, else -1
-    PackedSave save;
-    Edge history;
-    void put(dispatch::Value& v, Tensor t) const {
-      (element < 0 ? v.tensor() : v.tensors()[static_cast<std::size_t>(element)]) = static_cast<Tensor&&>(t);
-    }
-  };
-  struct Output {
-    std::size_t index;
+  struct Item {
+    std::size_t position;  // slot of an input, number of an output
     PackedSave save;
   };
-  std::vector<Input> inputs;
-  std::vector<Output> outputs;
+  std::vector<Item> inputs, outputs;
 };
 
 Ref<OpNode> OpNode::create(const dispatch::OpBase& op, const dispatch::Gradient* gradient, uint32_t arguments,
                            uint32_t inputs, uint32_t results) {
-  const bool saves_outputs = gradient && gradient->saved_outputs != 0;
-  const bool result_metas = results > 1;  // a single output's geometry is that of its gradient
-  const std::size_t bytes =
-      sizeof(OpNode) + arguments * sizeof(dispatch::Value) + inputs * (sizeof(Edge) + sizeof(CompactMeta)) +
-      (result_metas ? results * sizeof(CompactMeta) : 0) + (saves_outputs ? results * sizeof(Saved) : 0);
+  // A single output's geometry is that of its gradient.
+  const uint32_t kept_results = results > 1 || (gradient && gradient->saved_outputs != 0) ? results : 0;
+  const std::size_t bytes = sizeof(OpNode) + arguments * sizeof(dispatch::Value) +
+                            inputs * (sizeof(Edge) + sizeof(SavedTensor)) + kept_results * sizeof(SavedTensor);
   uint16_t size_class = 0;
   void* memory = take_block(bytes, size_class);
   auto* node = ::new (memory) OpNode(op, gradient, results);
@@ -98,7 +78,7 @@ Ref<OpNode> OpNode::create(const dispatch::OpBase& op, const dispatch::Gradient*
     std::uninitialized_default_construct_n(member, count);
     at += count * sizeof(T);
   };
-  static_assert(sizeof(OpNode) % 8 == 0 && alignof(dispatch::Value) <= 8 && alignof(CompactMeta) <= 8);
+  static_assert(sizeof(OpNode) % 8 == 0 && alignof(dispatch::Value) <= 8 && alignof(SavedTensor) <= 8);
   node->block_ = size_class;
   node->arguments_ = static_cast<uint16_t>(arguments);
   place(node->args_, arguments);
@@ -106,8 +86,7 @@ Ref<OpNode> OpNode::create(const dispatch::OpBase& op, const dispatch::Gradient*
   place(edges, inputs);
   node->place_edges(edges, inputs);
   place(node->inputs_, inputs);
-  if (result_metas) place(node->results_, results);
-  if (saves_outputs) place(node->saved_, results);
+  if (kept_results) place(node->results_, kept_results);
   return Ref<OpNode>::adopt(node);
 }
 
@@ -118,17 +97,10 @@ void OpNode::dispose() noexcept {
   std::destroy_n(const_cast<Edge*>(all.data()), all.size());
   std::destroy_n(inputs_, all.size());
   if (results_) std::destroy_n(results_, outputs());
-  if (saved_) std::destroy_n(saved_, outputs());
   delete owner_;
   delete packed_;
   this->~OpNode();
   give_block(this, size_class);
-}
-
-void OpNode::save_output(std::size_t i, Tensor t) {
-  saved_[i].version = t.version();
-  saved_[i].tensor = static_cast<Tensor&&>(t);
-  saves_ = true;
 }
 
 void OpNode::set_owner(Node* copy_slices, const TensorImpl& base, const TensorImpl& view) {
@@ -140,102 +112,112 @@ void OpNode::release_saved() noexcept {
   released_ = true;
   delete packed_;
   packed_ = nullptr;
-  for (dispatch::Value& v : args()) v = dispatch::Value();
-  if (saved_)
-    for (uint32_t i = 0; i < outputs(); ++i) saved_[i].tensor.reset();
+  for (std::size_t i = 0, n = edges().size(); i < n; ++i) inputs_[i].drop();
+  if (results_)
+    for (uint32_t i = 0; i < outputs(); ++i) results_[i].drop();
 }
 
 namespace {
-void check_version(std::string_view op, const char* what, std::string_view which, const Tensor& t, uint32_t expected) {
-  TENON_CHECK(t.version() == expected, AutogradError, op, ": ", what, " ", which, ", ", t.dtype(), " of sizes ",
-              t.sizes(), ", was saved for backward and has been written in place since: it is at version ", t.version(),
-              "; expected version ", expected, ". Write to a clone(), or use the operator's functional form");
+void check_version(const SavedTensor& saved, std::string_view op, const char* what, std::string_view which) {
+  const uint32_t found = saved.present_version();
+  TENON_CHECK(found == saved.version(), AutogradError, op, ": ", what, " ", which, ", ", saved.dtype(), " of sizes ",
+              saved.sizes(), ", was saved for backward and has been written in place since: it is at version ", found,
+              "; expected version ", saved.version(), ". Write to a clone(), or use the operator's functional form");
 }
 }  // namespace
 
-void OpNode::check_saved() {
-  TENON_CHECK(!released_, AutogradError, op_.name(),
-              ": the graph was freed: backward ran through it before. Pass retain_graph=true the first time");
-  std::size_t slot = 0;
-  for (std::size_t i = 0; i < arguments_; ++i) {
-    const dispatch::Value& v = args_[i];
-    const auto check = [&](const Tensor& t) {
-      if (inputs_[slot].saved() && t.version() != inputs_[slot].version())
-        check_version(op_.name(), "argument", op_.schema().arguments[i].name, t, inputs_[slot].version());
-      ++slot;
-    };
-    if (v.is_tensor()) check(v.tensor());
-    if (v.kind() == dispatch::Value::Kind::tensor_list)
-      for (const Tensor& t : v.tensors()) check(t);
-  }
+Tensor OpNode::saved_input(std::size_t argument, std::size_t slot) {
+  const SavedTensor& saved = inputs_[slot];
+  check_version(saved, op_.name(), "argument", op_.schema().arguments[argument].name);
+  return as_input(saved.unpack(), slot);
+}
+
+// Under create_graph with the history that the input had when the call was recorded.
+Tensor OpNode::as_input(Tensor t, std::size_t slot) {
+  const Edge& edge = edges()[slot];
+  if (!edge || !grad_enabled()) return t;
+  if (owner_ && slot == 0)  // edge 0 is then the base's
+    return with_history(t, {make_view_node(owner_->base, owner_->view, t.device(), edge), 0});
+  return with_history(t, edge);
 }
 
 Tensor OpNode::saved_output(std::size_t i) {
-  TENON_ASSERT(saved_ && saved_[i].tensor.defined(), op_.name(), ": the formula reads output ", static_cast<int>(i),
+  TENON_ASSERT(results_ && results_[i].saved(), op_.name(), ": the formula reads output ", static_cast<int>(i),
                ", which its registration does not save");
-  const Tensor& saved = saved_[i].tensor;
-  if (saved.version() != saved_[i].version)
-    check_version(op_.name(), "output", std::to_string(i), saved, saved_[i].version);
-  return as_output(saved, i);
+  check_version(results_[i], op_.name(), "output", std::to_string(i));
+  return as_output(results_[i].unpack(), i);
 }
 
-Tensor OpNode::as_output(const Tensor& saved, std::size_t i) {
-  if (!grad_enabled()) return saved;
-  Tensor t = dispatch::make_alias(saved);
-  if (owner_) {
-    // Written through a view: the result is that part of what the owner made of the base.
-    const Edge base{Ref<Node>::share(owner_->node), 0};
-    set_history(t, make_view_node(owner_->base, owner_->view, t.device(), base), 0);
-  } else {
-    set_history(t, Ref<Node>::share(this), static_cast<uint32_t>(i));
-  }
-  return t;
+Tensor OpNode::as_output(Tensor t, std::size_t i) {
+  if (!grad_enabled()) return t;
+  if (!owner_) return with_history(t, {Ref<Node>::share(this), static_cast<uint32_t>(i)});
+  // Written through a view: the result is that part of what the owner made of the base.
+  const Edge base{Ref<Node>::share(owner_->node), 0};
+  return with_history(t, {make_view_node(owner_->base, owner_->view, t.device(), base), 0});
 }
 
 void OpNode::pack_saved() {
   if (!saves_) return;
   packed_ = new Packed;
-  std::size_t slot = 0;
-  for (std::size_t i = 0; i < arguments_; ++i) {
-    dispatch::Value& v = args_[i];
-    const auto pack = [&](const Tensor& t, int element) {
-      CompactMeta& m = inputs_[slot++];
-      // One that the call itself has overwritten stays, for the usual error.
-      if (!m.saved() || t.version() != m.version()) return;
-      packed_->inputs.push_back({i, element, PackedSave(t, op_.name()), edge_of(t)});
-      m.unsave();
-      packed_->inputs.back().put(v, Tensor());
-    };
-    if (v.is_tensor()) pack(v.tensor(), -1);
-    if (v.kind() == dispatch::Value::Kind::tensor_list)
-      for (std::size_t j = 0; j < v.tensors().size(); ++j) pack(v.tensors()[j], static_cast<int>(j));
-  }
-  for (std::size_t i = 0; saved_ && i < outputs(); ++i) {
-    if (!saved_[i].tensor.defined()) continue;
-    packed_->outputs.push_back({i, PackedSave(saved_[i].tensor, op_.name())});
-    saved_[i].tensor.reset();
-  }
+  const auto pack = [&](SavedTensor& saved, std::size_t position, std::vector<Packed::Item>& list) {
+    // One that the call itself has overwritten stays, for the usual error.
+    if (!saved.saved() || saved.present_version() != saved.version()) return;
+    list.push_back({position, PackedSave(saved.unpack(), op_.name())});
+    saved.forget();
+  };
+  for (std::size_t s = 0, n = edges().size(); s < n; ++s) pack(inputs_[s], s, packed_->inputs);
+  for (std::size_t i = 0; results_ && i < outputs(); ++i) pack(results_[i], i, packed_->outputs);
+}
+
+const PackedSave* OpNode::packed_input(std::size_t slot) const {
+  if (packed_)
+    for (const Packed::Item& item : packed_->inputs)
+      if (item.position == slot) return &item.save;
+  return nullptr;
 }
 
 void OpNode::visit_saved(const SavedVisitor& f) const {
-  std::size_t slot = 0;
-  const auto see = [&](std::string_view what, const Tensor& t) {
-    f(what, t.sizes(), t.dtype(), t.numel() * static_cast<int64_t>(item_size(t.dtype())));
+  const auto see = [&](std::string_view what, const SavedTensor& t) {
+    if (!t.holds()) return;
+    int64_t bytes = static_cast<int64_t>(item_size(t.dtype()));
+    for (const int64_t size : t.sizes()) bytes *= size;
+    f(what, t.sizes(), t.dtype(), bytes);
   };
+  std::size_t slot = 0;
   for (std::size_t i = 0; i < arguments_; ++i) {
     const std::string_view name = op_.schema().arguments[i].name;
     const dispatch::Value& v = args_[i];
-    if (v.is_tensor() && inputs_[slot++].saved()) see(name, v.tensor());
-    if (v.kind() == dispatch::Value::Kind::tensor_list)
-      for (const Tensor& t : v.tensors())
-        if (inputs_[slot++].saved()) see(name, t);
+    const std::size_t n = v.is_tensor() ? 1 : v.kind() == dispatch::Value::Kind::tensor_list ? v.tensors().size() : 0;
+    for (const std::size_t end = slot + n; slot < end; ++slot) {
+      see(name, inputs_[slot]);
+      if (const PackedSave* save = packed_input(slot)) f(name, save->sizes(), save->dtype(), save->bytes());
+    }
   }
-  for (std::size_t i = 0; saved_ && i < outputs(); ++i)
-    if (saved_[i].tensor.defined()) see(outputs() > 1 ? "output " + std::to_string(i) : "output", saved_[i].tensor);
-  if (!packed_) return;
-  for (const auto& in : packed_->inputs)
-    f(op_.schema().arguments[in.argument].name, in.save.sizes(), in.save.dtype(), in.save.bytes());
-  for (const auto& out : packed_->outputs) f("output", out.save.sizes(), out.save.dtype(), out.save.bytes());
+  for (std::size_t i = 0; results_ && i < outputs(); ++i)
+    see(outputs() > 1 ? "output " + std::to_string(i) : "output", results_[i]);
+  if (packed_)
+    for (const Packed::Item& out : packed_->outputs) f("output", out.save.sizes(), out.save.dtype(), out.save.bytes());
+}
+
+dispatch::Value OpNode::unpack_argument(std::size_t i, std::size_t& slot) {
+  const dispatch::Value& v = args_[i];
+  const auto find = [&](std::size_t s) -> Tensor {
+    if (inputs_[s].saved()) return saved_input(i, s);
+    const PackedSave* packed = packed_input(s);
+    return packed ? as_input(packed->unpack(op_.name()), s) : Tensor();
+  };
+  if (v.is_tensor()) {
+    Tensor t = find(slot++);
+    if (t.defined()) return t;
+  } else if (v.kind() == dispatch::Value::Kind::tensor_list) {
+    const std::size_t first = slot, n = v.tensors().size();
+    slot += n;
+    std::vector<Tensor> list(v.tensors());
+    for (std::size_t k = 0; k < n; ++k)
+      if (Tensor t = find(first + k); t.defined()) list[k] = static_cast<Tensor&&>(t);
+    return list;
+  }
+  return dispatch::Value::borrow(v);
 }
 
 // What a formula sees of the engine.
@@ -257,13 +239,18 @@ class OpBackward final : public dispatch::Gradients {
   }
   const dispatch::TensorMeta& meta(int i, int j) const override {
     const std::size_t s = slot(i, j);
+    if (!first_) {  // most formulas ask for one
+      first_slot_ = s;
+      first_.emplace(node_.inputs_[s].expanded());
+    }
+    if (first_slot_ == s) return *first_;
     if (!metas_) metas_ = std::make_unique<std::unique_ptr<dispatch::TensorMeta>[]>(node_.edges().size());
     if (!metas_[s]) metas_[s] = std::make_unique<dispatch::TensorMeta>(node_.inputs_[s].expanded());
     return *metas_[s];
   }
   dispatch::TensorMeta result_meta(int i) const override {
     const auto k = static_cast<std::size_t>(i);
-    if (node_.results_) return node_.results_[k].expanded();
+    if (node_.results_ && node_.outputs() > 1) return node_.results_[k].expanded();
     return {DimVector(grads_[k].sizes()), grads_[k].dtype(), grads_[k].device()};
   }
   bool needs(int i, int j) const override {
@@ -296,30 +283,47 @@ class OpBackward final : public dispatch::Gradients {
   }
   OpNode& node_;
   std::span<Tensor> grads_, results_;
+  mutable std::optional<dispatch::TensorMeta> first_;
+  mutable std::size_t first_slot_ = 0;
   mutable std::unique_ptr<std::unique_ptr<dispatch::TensorMeta>[]> metas_;
 };
+
+namespace {
+// Room for values, of which so many are there as were put.
+struct Arguments {
+  static constexpr std::size_t kFew = 8;
+  alignas(dispatch::Value) unsigned char few[kFew * sizeof(dispatch::Value)];
+  dispatch::Value* first;
+  std::size_t count = 0;
+  explicit Arguments(std::size_t n)
+      : first(static_cast<dispatch::Value*>(n <= kFew ? few : ::operator new(n * sizeof(dispatch::Value)))) {}
+  ~Arguments() {
+    std::destroy_n(first, count);
+    if (static_cast<void*>(first) != few) ::operator delete(first);
+  }
+  Arguments(const Arguments&) = delete;
+  Arguments& operator=(const Arguments&) = delete;
+};
+}  // namespace
 
 void OpNode::apply(std::span<Tensor> grads, std::span<Tensor> results) {
   TENON_CHECK(gradient_, AutogradError, op_.name(), ": no gradient is registered for this operator");
   TENON_CHECK(gradient_->formula || gradient_->non_differentiable, RegistrationError, op_.name(),
               ": two different gradients are registered for this operator");
   if (gradient_->non_differentiable) return;  // written in place by something without a gradient: nothing flows on
-  if (saves_) check_saved();
-  if (packed_) return apply_packed(grads, results);
+  TENON_CHECK(!released_, AutogradError, op_.name(),
+              ": the graph was freed: backward ran through it before. Pass retain_graph=true the first time");
+  // The formula's arguments are made for this run: others may run the same node.
+  Arguments args(arguments_);
+  std::size_t slot = 0;
+  for (std::size_t i = 0; i < arguments_; ++i)
+    ::new (&args.first[args.count++]) dispatch::Value(unpack_argument(i, slot));
   OpBackward backward(*this, grads, results);
-  gradient_->formula(op_, backward, args());
-}
-
-void OpNode::apply_packed(std::span<Tensor> grads, std::span<Tensor> results) {
-  OpBackward backward(*this, grads, results);
-  std::vector<dispatch::Value> values(args_, args_ + arguments_);
-  for (const Packed::Input& in : packed_->inputs) {
-    const Tensor t = in.save.unpack(op_.name());
-    in.put(values[in.argument], grad_enabled() ? with_history(t, in.history) : t);
+  if (packed_ && !packed_->outputs.empty()) {
+    backward.unpacked.resize(outputs());
+    for (const Packed::Item& out : packed_->outputs) backward.unpacked[out.position] = out.save.unpack(op_.name());
   }
-  if (!packed_->outputs.empty()) backward.unpacked.resize(outputs());
-  for (const Packed::Output& out : packed_->outputs) backward.unpacked[out.index] = out.save.unpack(op_.name());
-  gradient_->formula(op_, backward, values);
+  gradient_->formula(op_, backward, {args.first, args.count});
 }
 
 Tensor fit_gradient(Tensor g, const CompactMeta& meta, std::string_view who) {

@@ -1,44 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// OpNode: the record of one operator call. Arguments, geometry, edges and saved outputs lie behind the object in one
-// pooled block. Internal.
+// OpNode: the record of one operator call. Arguments, edges and what is saved lie behind the object in one pooled block.
+// Internal.
 #pragma once
 
-#include <tenon/autograd/node.h>
-#include <tenon/dispatch/gradient.h>
+#include <tenon/autograd/autograd_meta.h>
+#include <tenon/autograd/saved_tensor.h>
 
 namespace tenon::autograd {
 
-/// What a node keeps of a tensor argument or result beside (or instead of) the tensor itself.
-class CompactMeta {
- public:
-  CompactMeta() = default;
-  ~CompactMeta() {
-    if (dim_ > kInline) delete[] sizes_.heap;
-  }
-  CompactMeta(const CompactMeta&) = delete;
-  CompactMeta& operator=(const CompactMeta&) = delete;
-  void set(const Tensor& t);
-  IntArrayRef sizes() const { return {dim_ > kInline ? sizes_.heap : sizes_.items, dim_}; }
-  DType dtype() const { return dtype_; }
-  Device device() const { return device_; }
-  dispatch::TensorMeta expanded() const { return {DimVector(sizes()), dtype_, device_}; }
-  void save(const Tensor& t) { version_ = t.version(), saved_ = true; }
-  void unsave() { saved_ = false; }
-  bool saved() const { return saved_; }
-  uint32_t version() const { return version_; }
-
- private:
-  static constexpr int kInline = 4;
-  union {
-    int64_t items[kInline];
-    int64_t* heap;
-  } sizes_;
-  uint32_t version_ = 0;
-  DType dtype_ = DType::undefined;
-  uint8_t dim_ = 0;
-  Device device_;
-  bool saved_ = false;
-};
+class PackedSave;
 
 class OpNode final : public Node {
  public:
@@ -53,13 +23,30 @@ class OpNode final : public Node {
     return {inputs_[i].sizes(), inputs_[i].dtype()};
   }
 
-  std::span<dispatch::Value> args() { return {args_, arguments_}; }
-  CompactMeta& input(std::size_t slot) { return inputs_[slot]; }
-  CompactMeta& result(std::size_t i) { return results_[i]; }
-  void set_edge(std::size_t slot, Edge e) { replace_edge(slot, static_cast<Edge&&>(e)); }
-  /// Keeps output `i` for the formula; `t` is an alias of it, without history.
-  void save_output(std::size_t i, Tensor t);
-  void set_needs_saved() { saves_ = true; }
+  /// Argument `i`; of tensors only that they are tensors (lists: how many). Once each, before the node is linked.
+  template <class T>
+  void set_argument(std::size_t i, T&& v) {
+    ::new (&args_[i]) dispatch::Value(static_cast<T&&>(v));  // there was none, which needs no destructor
+  }
+  /// Geometry of the tensor of input `slot`, and where its gradient goes.
+  void set_input(std::size_t slot, const Tensor& t) {
+    inputs_[slot].set(t);
+    replace_edge(slot, edge_of(t));
+  }
+  /// Keeps the data of `t`: the input, or a copy where the input is about to be overwritten.
+  void save_input(std::size_t slot, const Tensor& t) {
+    inputs_[slot].save(t);
+    saves_ = true;
+  }
+  bool saves_input(std::size_t slot) const { return slot < edges().size() && inputs_[slot].saved(); }
+  /// Geometry of output `i`, for operators of several.
+  void set_result(std::size_t i, const Tensor& t) { results_[i].set(t); }
+  /// Keeps output `i` for the formula.
+  void save_output(std::size_t i, const Tensor& t) {
+    results_[i].set(t);
+    results_[i].save(t);
+    saves_ = true;
+  }
   /// Puts what was saved through the thread's saved-tensor hooks. Once, when the call has been recorded.
   void pack_saved();
   /// The node that holds this one when it is a write through a view.
@@ -72,21 +59,18 @@ class OpNode final : public Node {
       : Node(outputs), op_(op), gradient_(gradient) {}
   ~OpNode() override = default;
   void dispose() noexcept override;
-  void check_saved();
+  Tensor saved_input(std::size_t argument, std::size_t slot);
+  Tensor as_input(Tensor t, std::size_t slot);
   Tensor saved_output(std::size_t i);
-  Tensor as_output(const Tensor& t, std::size_t i);
-  void apply_packed(std::span<Tensor> grads, std::span<Tensor> results);
+  Tensor as_output(Tensor t, std::size_t i);
+  const PackedSave* packed_input(std::size_t slot) const;
+  dispatch::Value unpack_argument(std::size_t i, std::size_t& slot);
 
   const dispatch::OpBase& op_;
   const dispatch::Gradient* gradient_;
   dispatch::Value* args_ = nullptr;
-  CompactMeta* inputs_ = nullptr;
-  CompactMeta* results_ = nullptr;
-  struct Saved {
-    Tensor tensor;
-    uint32_t version;
-  };
-  Saved* saved_ = nullptr;  // one per output when some are saved
+  SavedTensor* inputs_ = nullptr;
+  SavedTensor* results_ = nullptr;  // for several results, or when some are saved
   Owner* owner_ = nullptr;
   struct Packed;
   Packed* packed_ = nullptr;  // what went through saved-tensor hooks

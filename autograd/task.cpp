@@ -32,6 +32,8 @@ uint32_t Task::insert(Node* node) {
 }
 
 void Task::discover(std::span<const Edge> roots) {
+  entries_.reserve(16);
+  ready_.reserve(16);
   for (const Edge& e : roots) insert(e.node.get());
   // New entries are appended, so the list is its own queue.
   for (std::size_t k = 0; k < entries_.size(); ++k) {
