@@ -29,6 +29,9 @@ Step keep(std::function<Tensor()> f) {
     kept = f();
   };
 }
+Tensor leaf(at::IntArrayRef size, torch::Device d) {
+  return torch::ones(size, torch::TensorOptions(d).requires_grad(true));
+}
 struct Sizes {
   int64_t flat, side, matmul;
 };
@@ -105,6 +108,56 @@ const std::map<std::string, Prepare>& table() {
          x.mm(w).sum().backward();
          w.mutable_grad() = Tensor();
        });
+     }},
+    {"tape mul chain 64",
+     [](torch::Device d) {
+       return Step([x = leaf({1}, d), w = torch::ones({1}, d)]() mutable {
+         Tensor y = x;
+         for (int i = 0; i < 64; ++i) y = y * w;
+         y.backward();
+         x.mutable_grad() = Tensor();
+       });
+     }},
+    {"tape mul chain 64 forward",
+     [](torch::Device d) {
+       return Step([x = leaf({1}, d), w = torch::ones({1}, d)] {
+         Tensor y = x;
+         for (int i = 0; i < 64; ++i) y = y * w;
+       });
+     }},
+    {"tape mul both 64",
+     [](torch::Device d) {
+       return Step([x = leaf({1}, d), w = leaf({1}, d)]() mutable {
+         Tensor y = x;
+         for (int i = 0; i < 64; ++i) y = y * w;
+         y.backward();
+         x.mutable_grad() = Tensor();
+         w.mutable_grad() = Tensor();
+       });
+     }},
+    {"tape tiny linear",
+     [](torch::Device d) {
+       return Step([x = torch::ones({8, 8}, d), w = leaf({8, 8}, d), b = leaf({8}, d)]() mutable {
+         torch::linear(x, w, b).sum().backward();
+         w.mutable_grad() = Tensor();
+         b.mutable_grad() = Tensor();
+       });
+     }},
+    {"tape view",
+     [](torch::Device d) {
+       return keep([x = leaf({2, 2}, d)] { return x.view({4}); });
+     }},
+    {"tape sum", [](torch::Device d) { return keep([x = leaf({8}, d)] { return x.sum(); }); }},
+    {"tape detach add in place",
+     [](torch::Device d) {
+       return Step([x = leaf({1}, d), z = torch::zeros({1}, d)] {
+         Tensor h = z.detach();
+         h.add_(x);
+       });
+     }},
+    {"tape grad of a small graph",
+     [](torch::Device d) {
+       return Step([a = leaf({1}, d), b = leaf({1}, d)] { torch::autograd::grad({(a * b + a).exp()}, {a, b}); });
      }},
 #if defined(TENON_PEER_CUDA)
     {"host current stream",
