@@ -6,6 +6,7 @@
 #include <tenon/dispatch/registry.h>
 #include <tenon/tenon.h>
 
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
@@ -86,6 +87,37 @@ TEST_CASE("refusals: destinations that overlap themselves") {
   CHECK_THROWS_AS(op::mm.out(expanded({3, 3}), ones({3, 3}), ones({3, 3})), AliasError);
   const Tensor parts[] = {ones({3}), zeros({3})};
   CHECK_THROWS_AS(op::cat.out(expanded({6}), TensorList(parts), 0), AliasError);
+}
+
+TEST_CASE("refusals: one tensor as two results, one parameter twice") {
+  const Tensor x = from_vector(std::vector<float>{1, 3, 2, 4}, {2, 2});
+  const Tensor values = zeros({2}), indices = zeros({2}, kInt64);
+  const Tensor same[] = {values, values}, part[] = {values, values.view({2, 1}).select(1, 0)};
+  CHECK(contains(error_of<AliasError>([&] { op::max_dim.out(same, x, 1, false); }), "tensors 0 and 1 share memory"));
+  CHECK_THROWS_AS(op::max_dim.out(part, x, 1, false), AliasError);
+  const Tensor apart[] = {values, indices};
+  op::max_dim.out(apart, x, 1, false);
+  CHECK(values.to_vector<float>() == std::vector<float>{3, 4});
+  Tensor w = ones({2}).requires_grad_(), b = ones({2}).requires_grad_();
+  const std::string text = error_of<ValueError>([&] { optim::SGD({w, b, w}, {}); });
+  CHECK(contains(text, "parameters 0 and 2 are the same tensor"));
+  CHECK_NOTHROW(optim::SGD({w, b}, {}));
+}
+
+TEST_CASE("a parameter that two modules share is listed, counted and updated once") {
+  struct Tied : nn::Module {
+    nn::Linear first{2, 2}, second{2, 2};
+    Tied() { second.weight = first.weight; }
+    Tensor forward(const Tensor& x) override { return second(first(x)); }
+    void members(nn::Members& m) override { m("first", first)("second", second); }
+  } model;
+  CHECK(model.parameters().size() == 3);
+  optim::SGD optimizer(model.parameters(), {.lr = 1});
+  const std::vector<double> before = model.first.weight.detach().to_vector<double>();
+  (model.first.weight.sum() + model.second.weight.sum() * 2).backward();
+  optimizer.step();
+  const std::vector<double> after = model.second.weight.detach().to_vector<double>();
+  for (std::size_t i = 0; i < before.size(); ++i) CHECK(std::abs(after[i] - (before[i] - 3)) < 1e-6);
 }
 
 TEST_CASE("refusals: numbers an integer dtype cannot hold") {

@@ -465,7 +465,7 @@ TENON_OP_CASES(norm) {
     in.add({in.tensor({3, 5}), ints({5}), in.tensor({5}), in.tensor({5}), 1e-5});
     in.add({in.tensor({3, 5}), ints({5}), none, none, 1e-5});
     in.add({in.tensor({2, 3, 4}), ints({3, 4}), in.tensor({3, 4}), none, 1e-3});
-    in.add({in.tensor({2, 3, 4}), ints({4}), none, in.tensor({4}), 1e-5}).no_gradient();
+    in.add({in.tensor({2, 3, 4}), ints({4}), none, in.tensor({4}), 1e-5});
     in.add({in.tensor({7}), ints({7}), in.tensor({7}), in.tensor({7}), 1e-5});
     in.add({in.tensor({0, 4}), ints({4}), in.tensor({4}), in.tensor({4}), 1e-5});
     in.add({in.tensor({5, 700}), ints({700}), in.tensor({700}), in.tensor({700}), 1e-5}).no_gradient();
@@ -476,7 +476,7 @@ TENON_OP_CASES(norm) {
   };
   op_case(op::layer_norm)
       .dtypes(kFloats)
-      .gradient(false)
+      .gradient()
       .ulp(16)
       .samples(samples)
       .reference([](const Args& a) { return layer_norm_of(a, false); })
@@ -498,27 +498,21 @@ TENON_OP_CASES(norm) {
             in.add({in.tensor({3, 5}), ints({5})});
           },
           kInt64);
-  op_case(op::native_layer_norm)
-      .dtypes(kFloats)
-      .gradient(false)
-      .gradient_of(~0u, 1)
-      .ulp(16)
-      .samples(samples)
-      .reference([](const Args& a) { return layer_norm_of(a, true); });
+  op_case(op::native_layer_norm).dtypes(kFloats).gradient().ulp(16).samples(samples).reference([](const Args& a) {
+    return layer_norm_of(a, true);
+  });
   op_case(op::native_layer_norm_backward)
       .dtypes(kFloats)
-      .gradient(false)
+      .gradient()
       .ulp(32)
       .reference(layer_norm_gradient)
       .samples([](Inputs& in) {
         const Tensor none;
         const auto positive = [&](const Sizes& s) { return in.tensor(s, 0.3, 0.6); };
         in.add({in.tensor({3, 5}), in.tensor({3, 5}), ints({5}), in.tensor({3, 1}, -1, 1), positive({3, 1}),
-                in.tensor({5}), in.tensor({5})})
-            .no_gradient();
+                in.tensor({5}), in.tensor({5})});
         in.add({in.tensor({2, 3, 4}), in.tensor({2, 3, 4}), ints({3, 4}), in.tensor({2, 1, 1}, -1, 1),
-                positive({2, 1, 1}), none, none, 1})
-            .no_gradient();
+                positive({2, 1, 1}), none, none, 1});
         in.add({in.tensor({90, 70}), in.tensor({90, 70}), ints({70}), in.tensor({90, 1}, -1, 1), positive({90, 1}),
                 in.tensor({70}), in.tensor({70})})
             .no_gradient();
