@@ -9,6 +9,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <memory>
 
@@ -93,6 +94,56 @@ TEST_CASE("devices parse and print") {
     INFO(bad);
     CHECK_THROWS_AS(Device(std::string_view(bad)), DeviceError);
   }
+  CHECK(contains(error_of<DeviceError>([] { Device(kCPU, 3); }), "got 3"));
+  CHECK_THROWS_AS(Device(kMeta, 1), DeviceError);
+  CHECK_THROWS_AS(Device(kCUDA, 16), DeviceError);
+  CHECK_THROWS_AS(Device(kCUDA, 300), DeviceError);
+  CHECK_THROWS_AS(Device(kSim, -2), DeviceError);
+  CHECK(Device(kCPU, 0) == Device(kCPU, -1));
+}
+
+TEST_CASE("an undefined tensor has no metadata, and says so") {
+  const Tensor none;
+  CHECK_FALSE(none.defined());
+  CHECK_FALSE(none.requires_grad());
+  CHECK_FALSE(none.is_view());
+  CHECK_FALSE(none.grad().defined());
+  CHECK(none.use_count() == 0);
+  const struct {
+    const char* name;
+    std::function<void()> ask;
+  } questions[] = {
+      {"dim", [&] { (void)none.dim(); }},
+      {"numel", [&] { (void)none.numel(); }},
+      {"sizes", [&] { (void)none.sizes(); }},
+      {"sizes", [&] { (void)none.size(0); }},
+      {"strides", [&] { (void)none.strides(); }},
+      {"strides", [&] { (void)none.stride(-1); }},
+      {"storage_offset", [&] { (void)none.storage_offset(); }},
+      {"dtype", [&] { (void)none.dtype(); }},
+      {"dtype", [&] { (void)none.is_complex(); }},
+      {"dtype", [&] { (void)none.options(); }},
+      {"device", [&] { (void)none.device(); }},
+      {"device", [&] { (void)none.is_cpu(); }},
+      {"backend", [&] { (void)none.backend(); }},
+      {"is_contiguous", [&] { (void)none.is_contiguous(); }},
+      {"storage", [&] { (void)none.storage(); }},
+      {"storage", [&] { (void)none.version(); }},
+      {"storage", [&] { (void)none.is_pinned(); }},
+      {"data_ptr", [&] { (void)none.data_ptr(); }},
+      {"dtype", [&] { (void)none.data_ptr<float>(); }},
+      {"base", [&] { (void)none.base(); }},
+      {"is_inference", [&] { (void)none.is_inference(); }},
+  };
+  for (const auto& q : questions) {
+    INFO(q.name);
+    const std::string text = error_of<ValueError>(q.ask);
+    CHECK(text.starts_with(q.name));
+    CHECK(contains(text, "got an undefined one"));
+  }
+  CHECK_THROWS_AS(none.item(), ValueError);
+  CHECK_THROWS_AS(none.to_vector<float>(), ValueError);
+  CHECK_THROWS_AS(none.backward(), ValueError);
 }
 
 TEST_CASE("scalars keep their kind and convert as C++ does") {

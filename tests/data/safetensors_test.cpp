@@ -99,6 +99,13 @@ TEST_CASE("safetensors: damaged files are refused") {
     file.write(bytes);
     CHECK(contains(error_of<IoError>([&] { data::load_safetensors(file.path); }), "load_safetensors"));
   }
+  std::string flags = file_of(R"({"a":{"dtype":"BOOL","shape":[3],"data_offsets":[0,3]}})", 3);
+  flags[flags.size() - 1] = 1;
+  file.write(flags);
+  CHECK(data::load_safetensors(file.path)[0].second.to_vector<bool>() == std::vector<bool>{false, false, true});
+  flags[flags.size() - 2] = 7;
+  file.write(flags);
+  CHECK(contains(error_of<IoError>([&] { data::load_safetensors(file.path); }), "element 1 of BOOL is 7"));
   file.write(file_of("{" + entry("a", "[4611686018427387904,4]", "[0,0]") + "}", 0));
   CHECK_THROWS_AS(data::load_safetensors(file.path), ShapeError);
   CHECK_THROWS_AS(data::load_safetensors("/nonexistent/x"), IoError);

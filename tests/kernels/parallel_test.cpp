@@ -9,7 +9,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -152,4 +154,21 @@ TEST_CASE("set_num_threads checks its argument") {
   CHECK_THROWS_AS(set_num_threads(0), ValueError);
   CHECK_THROWS_AS(set_num_threads(-2), ValueError);
   CHECK(num_threads() == before);
+}
+
+TEST_CASE("what the child of the next test runs", "[.environment]") {
+  if (!std::getenv("TENON_TEST_THREADS")) return;
+  CHECK_THROWS_AS(num_threads(), ValueError);
+}
+
+TEST_CASE("a TENON_NUM_THREADS that is no number is an error") {
+  char self[4096] = {};
+  REQUIRE(readlink("/proc/self/exe", self, sizeof self - 1) > 0);
+  const auto child = [&](const std::string& value) {
+    return std::system(
+        ("TENON_TEST_THREADS=1 TENON_NUM_THREADS=" + value + " '" + self + "' '[.environment]' > /dev/null 2>&1")
+            .c_str());
+  };
+  for (const char* value : {"abc", "0", "-1", "2x"}) CHECK(child(value) == 0);
+  CHECK(child("2") != 0);  // no error there
 }
