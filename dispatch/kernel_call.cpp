@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tenon/dispatch/kernel_call.h>
+#include <tenon/dispatch/thread_state.h>
 #include <tenon/streams/op_context.h>
 #include <tenon/streams/raw_streams.h>
 #include <tenon/streams/stream.h>
@@ -20,8 +21,12 @@ Tensor host_alias(const Tensor& t) {
 
 void queue_kernel(Function<void()> kernel, bool wait) {
   const Stream stream = current_stream(Device(kSim));
+  // It may run in the middle of anything: what it calls is below all layers there, too.
   raw_streams(kSim).launch(stream.device().index(), stream.handle(), current_operator ? current_operator : "kernel",
-                           static_cast<Function<void()>&&>(kernel));
+                           [kernel = std::move(kernel)] {
+                             const BelowLayersGuard below;
+                             kernel();
+                           });
   if (wait) stream.synchronize();
 }
 
