@@ -316,8 +316,8 @@ void OpNode::apply(std::span<Tensor> grads, std::span<Tensor> results) {
   // The formula's arguments are made for this run: others may run the same node.
   Arguments args(arguments_);
   std::size_t slot = 0;
-  for (std::size_t i = 0; i < arguments_; ++i)
-    ::new (&args.first[args.count++]) dispatch::Value(unpack_argument(i, slot));
+  for (; args.count < arguments_; ++args.count)  // counted when made: a stale tensor throws
+    ::new (&args.first[args.count]) dispatch::Value(unpack_argument(args.count, slot));
   OpBackward backward(*this, grads, results);
   if (packed_ && !packed_->outputs.empty()) {
     backward.unpacked.resize(outputs());
