@@ -46,7 +46,7 @@ Block* CachingAllocator::expand(const Request& request) {
           last = b;
           if (b->state == BlockState::unmapped) {
             unlink_unmapped(b);
-            b->state = BlockState::mapping;  // before its tail looks for neighbours to merge with
+            b->state = BlockState::mapping;  // before its rest is listed, which merges with neighbours
             const int64_t needed = round_up(request.size - total, page);
             if (needed < b->size) {
               split_off(b, needed, tail);

@@ -32,6 +32,7 @@ bool CachingAllocator::release_oversize(int64_t bytes) {
 
 bool CachingAllocator::release_idle() {
   Segment* chain = nullptr;
+  bool any = false;  // of memory; ranges of addresses do not help
   for (std::size_t i = 0; StreamPool* pool = pool_at(i); ++i) {
     PoolGuard guard(pool);
     merge_front(pool);
@@ -40,6 +41,7 @@ bool CachingAllocator::release_idle() {
       const bool empty_range = s->expandable && s->first->state == BlockState::unmapped && s->first->size == s->range;
       if (idle(s) || empty_range) {
         if (!empty_range) unlist(s->first);
+        any |= !empty_range;
         unlink_segment(s);
         s->next = std::exchange(chain, s);
       }
@@ -47,7 +49,6 @@ bool CachingAllocator::release_idle() {
     }
   }
   recycle_pools();
-  const bool any = chain != nullptr;
   release_segments(chain);
   return any;
 }
@@ -97,8 +98,8 @@ class HoldTime {
   int64_t start_;
 };
 
-constexpr int kTrimMerges = 64;  // per hold of a lock
-constexpr int kTrimSegments = 64;
+constexpr int kTrimMerges = 16;  // per hold of a lock
+constexpr int kTrimSegments = 16;
 
 }  // namespace
 

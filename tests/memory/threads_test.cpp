@@ -162,3 +162,108 @@ TEST_CASE("threads: running out together, everybody who can be served is served"
   CHECK(fake.used() == 0);
   CHECK(fake.errors() == 0);
 }
+
+TEST_CASE("threads: pools get their own locks, and a stream's threads their own pools, once they contend") {
+  FakeStreams& device = FakeStreams::instance();
+  const bool one_stream = GENERATE(false, true);
+  CAPTURE(one_stream);
+  FakeMemory fake(int64_t{2} << 30);
+  CachingAllocator allocator(kDevice, &fake);
+  std::atomic<int64_t> clobbered{0}, allocated{0};
+  std::atomic<bool> done{false};
+  std::thread reader([&] {  // holds the locks often enough that the others wait for them
+    while (!done) {
+      const MemoryStats s = allocator.stats();
+      if (s.allocated < 0 || s.peak_allocated < s.allocated || s.reserved < s.active) ++clobbered;
+      allocator.trim();
+    }
+  });
+  std::vector<std::thread> threads;
+  for (int32_t t = 0; t < 8; ++t) {
+    threads.emplace_back([&, t] {
+      const Stream mine = device.stream(one_stream ? 4 : t);
+      std::vector<Block*> live;
+      for (int step = 0; step < 20000; ++step) {
+        Block* block = allocator.allocate(100 << (step % 15), mine);
+        ++allocated;
+        block->ptr[0] = static_cast<char>(t);
+        live.push_back(block);
+        if (live.size() < 8) continue;
+        for (Block* b : live) {
+          clobbered += b->ptr[0] != static_cast<char>(t);
+          allocator.free(b);
+        }
+        live.clear();
+      }
+      for (Block* b : live) allocator.free(b);
+    });
+  }
+  for (auto& t : threads) t.join();
+  done = true;
+  reader.join();
+  CHECK(clobbered == 0);
+  allocator.reset_peaks();
+  const Stream home = device.stream(4);
+  Block* a = allocator.allocate(300 << 10, home);
+  Block* b = allocator.allocate(3 * MiB, home);
+  MemoryStats s = allocator.stats();
+  CHECK(s.allocated == (300 << 10) + 3 * MiB);
+  CHECK(s.peak_allocated >= s.allocated);
+  CHECK(s.peak_allocated <= s.allocated + 2 * kClaim);
+  allocator.free(a);
+  allocator.free(b);
+  s = allocator.stats();
+  CHECK(s.allocations == allocated + 2);
+  CHECK(s.frees == allocated + 2);
+  CHECK(s.allocated == 0);
+  CHECK(s.requested == 0);
+  allocator.empty_cache();
+  CHECK(fake.used() == 0);
+  CHECK(fake.errors() == 0);
+}
+
+TEST_CASE("threads: the first case for a minute", "[.minute]") {
+  // Hidden: memory_tests "[.minute]" runs it. Sixteen threads free each other's blocks across streams.
+  FakeStreams& device = FakeStreams::instance();
+  FakeMemory fake(int64_t{2} << 30, true);
+  CachingAllocator allocator(kDevice, &fake);
+  Exchange exchange;
+  std::atomic<int64_t> clobbered{0};
+  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  std::vector<std::thread> threads;
+  for (uint32_t t = 0; t < 16; ++t) {
+    threads.emplace_back([&, t] {
+      std::mt19937_64 random(t);
+      const Stream mine = device.stream(static_cast<int32_t>(t));
+      for (int64_t step = 0; step % 256 != 0 || std::chrono::steady_clock::now() < end; ++step) {
+        if (t == 0 && step % 4096 == 0) {
+          allocator.empty_cache();
+          (void)allocator.blocks();
+          allocator.configure(AllocatorSettings::parse(step % 8192 == 0 ? "expandable_segments:True" : ""));
+        }
+        const int64_t bytes = 16 + static_cast<int64_t>(random() % (uint64_t{1} << (4 + random() % 19)));
+        Block* block = allocator.allocate(bytes, mine);
+        auto* words = reinterpret_cast<uint64_t*>(block->ptr);
+        const size_t last = static_cast<size_t>(bytes) / 8 - 1;
+        words[0] = (uint64_t{t} << 32 | static_cast<uint32_t>(step)) ^ last;
+        words[last] = words[0];
+        if (random() % 16 == 0) allocator.record_stream(block, device.stream(static_cast<int32_t>(random() % 16)));
+        if (random() % 64 == 0) device.finish(mine);
+        if (Block* other = exchange.swap(block, random() % Exchange::kSlots)) {
+          const auto* theirs = reinterpret_cast<const uint64_t*>(other->ptr);
+          if (theirs[static_cast<size_t>(other->requested) / 8 - 1] != theirs[0]) ++clobbered;
+          allocator.free(other);
+        }
+      }
+    });
+  }
+  for (auto& t : threads) t.join();
+  for (size_t i = 0; i < Exchange::kSlots; ++i) {
+    if (Block* block = exchange.swap(nullptr, i)) allocator.free(block);
+  }
+  allocator.empty_cache();
+  CHECK(clobbered == 0);
+  CHECK(allocator.stats().allocated == 0);
+  CHECK(fake.used() == 0);
+  CHECK(fake.errors() == 0);
+}

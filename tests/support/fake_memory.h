@@ -18,7 +18,7 @@
 #include <string>
 #include <utility>
 
-#include "tests/support/fake_streams.h"
+#include <tenon/testing/fake_streams.h>
 
 namespace tenon::testing {
 
