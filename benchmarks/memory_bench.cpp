@@ -59,7 +59,7 @@ template <class Prepare, class Pair>
 void row(const char* what, long long bytes, int calls, Prepare prepare, Pair pair) {
   std::printf("%-34s %10lld", what, bytes);
   double one = 0;
-  for (const int threads : {1, 4, 16}) {
+  for (const int threads : {1, 2, 4, 8, 16}) {
     const double ns = time_pairs(threads, calls / threads, prepare, pair);
     if (threads == 1) one = ns;
     std::printf(" %10.1f", ns);
@@ -88,7 +88,7 @@ void bench_device(Device device) {
 int main(int argc, char** argv) {
   if (argc > 1) rounds = std::max(1, std::atoi(argv[1]));
   std::printf("ns per allocate+free, median of %d rounds; in brackets the throughput against one thread\n", rounds);
-  std::printf("%-34s %10s %10s %18s %18s\n", "", "bytes", "1 thread", "4 threads", "16 threads");
+  std::printf("%-34s %10s %10s %18s %18s %18s %18s\n", "", "bytes", "1 thread", "2 threads", "4", "8", "16");
   const auto nothing = [] {};
   bench_device(Device(tenon::kCPU));
   for (const long long bytes : {4LL, 65536LL, 4LL << 20}) {

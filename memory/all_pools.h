@@ -9,8 +9,11 @@ namespace tenon::memory {
 
 class CachingAllocator::AllPools {
  public:
-  explicit AllPools(CachingAllocator& a) : allocator_(a) { lock(a); }
-  ~AllPools() { unlock(allocator_); }
+  explicit AllPools(CachingAllocator& a) : allocator_(a) {
+    lock(a);
+    split_ = a.split_;
+  }
+  ~AllPools() { unlock(allocator_, split_); }
   AllPools(const AllPools&) = delete;
   AllPools& operator=(const AllPools&) = delete;
 
@@ -20,8 +23,8 @@ class CachingAllocator::AllPools {
       for (StreamPool* pool : a.pools_) pool->own.lock();
     }
   }
-  static void unlock(CachingAllocator& a) {
-    if (a.split_) {
+  static void unlock(CachingAllocator& a, bool split) {
+    if (split) {
       for (StreamPool* pool : a.pools_) pool->own.unlock();
     }
     a.lock_.unlock();
@@ -29,6 +32,7 @@ class CachingAllocator::AllPools {
 
  private:
   CachingAllocator& allocator_;
+  bool split_;  // when it was locked
 };
 
 }  // namespace tenon::memory

@@ -38,7 +38,7 @@ struct MemoryStats {
   int64_t total_allocated = 0, total_freed = 0, total_reserved = 0, total_released = 0;
 };
 TENON_API MemoryStats memory_stats(Device device);
-/// Every peak becomes what is current.
+/// Every peak becomes what is current. Peaks are exact until threads contend for the allocator (docs/memory.md).
 TENON_API void reset_peak_memory_stats(Device device);
 /// Every accumulated count and total becomes 0.
 TENON_API void reset_accumulated_memory_stats(Device device);

@@ -208,7 +208,7 @@ void CachingAllocator::lock_for_fork() {
 
 void CachingAllocator::unlock_after_fork() {
   uses_lock_.unlock();
-  AllPools::unlock(*this);
+  AllPools::unlock(*this, split_);
   slow_.unlock();
 }
 

@@ -88,13 +88,16 @@ MemoryStats CachingAllocator::stats() {
   return s;
 }
 
+// The pools share one lock again, so that peaks are exact from here on: until threads contend the next time.
 void CachingAllocator::reset_peaks() {
   const AllPools all(*this);
   const MemoryStats s = sums();
   for (StreamPool* pool : pools_) {
-    pool->claimed = pool->count.allocated;
-    pool->requested_seen = pool->count.requested;
+    pool->split = false;
+    __atomic_store_n(&pool->lock, &lock_, __ATOMIC_RELEASE);
   }
+  split_ = false;
+  contended_ = 0;
   store(usage_.allocated, s.allocated);
   store(usage_.requested, s.requested);
   store(usage_.peak_allocated, s.allocated);

@@ -3,8 +3,11 @@
 #include <tenon/core/error.h>
 #include <tenon/memory/settings.h>
 
+#include <algorithm>
+#include <fstream>
 #include <iterator>
 #include <string>
+#include <vector>
 
 #include "tests/support/catch.h"
 
@@ -136,4 +139,21 @@ TEST_CASE("settings: bad values name the key, what was expected and what was giv
     CHECK(contains(error, text.substr(0, text.find(':'))));
     if (row[0][25] != '[') CHECK(contains(error, "'" + text.substr(text.find(':') + 1) + "'"));
   }
+}
+
+TEST_CASE("settings: the table in docs/memory.md has every key and no other") {
+  const std::string here = __FILE__;
+  std::ifstream file(here.substr(0, here.rfind("tests/memory/")) + "docs/memory.md");
+  if (!file) TENON_SKIP("the source tree is not here");
+  std::vector<std::string> rows;
+  bool inside = false;
+  for (std::string line; std::getline(file, line);) {
+    if (line.rfind("## ", 0) == 0) inside = line == "## Settings";
+    if (inside && line.rfind("| `", 0) == 0) rows.push_back(line.substr(3, line.find('`', 3) - 3));
+  }
+  std::vector<std::string> keys;
+  for (const std::string_view key : AllocatorSettings::keys()) keys.emplace_back(key);
+  std::sort(rows.begin(), rows.end());
+  std::sort(keys.begin(), keys.end());
+  CHECK(rows == keys);
 }
