@@ -46,6 +46,14 @@ std::vector<uint64_t> wrong_seeds(float (*program)(), float expected) {
 // [search]
 
 int main() {
+  {
+    // [first]
+    sim::configure({.devices = 2, .memory_bytes = 64 << 20, .seed = 7});
+    Tensor x = ones({4}, TensorOptions(Device(kSim, 0)));
+    Tensor y = x.to(Device(kSim, 1));
+    // [first]
+    if (y.sum().item<float>() != 4) return 1;
+  }
   const std::vector<uint64_t> before = wrong_seeds(doubled_sum, 2000);
   std::cout << before.size() << " of 100 orders give a wrong sum";
   if (before.empty()) return 1;
