@@ -87,7 +87,7 @@ Block* CachingAllocator::grow(const Request& request) {
     finish_pending(/*wait=*/true);
     if (Block* block = retry(request)) return block;
   }
-  if (release_oversize(request.segment)) {
+  if (!TENON_PLANTED(oversize_skipped) && release_oversize(request.segment)) {
     if (Block* block = retry(request)) return block;
   }
   if (!TENON_PLANTED(idle_kept) && release_idle()) {

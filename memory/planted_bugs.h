@@ -20,6 +20,7 @@ enum class Bug {
   statistics_drift,         // bytes asked for are not taken off when a pending block is freed
   callbacks_skipped,        // the ladder begins without them
   segment_in_use_released,  // a segment whose first block is free counts as idle
+  oversize_skipped,         // everything cached is given up although one segment would do
   idle_kept,                // out of memory is raised with idle segments in the cache
   pending_not_awaited,      // out of memory is raised with blocks that only wait for events
   cross_thread_free_lost,   // a block freed by another thread than the first goes nowhere

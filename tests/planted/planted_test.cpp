@@ -39,6 +39,7 @@ constexpr BugName kBugs[] = {
     {Bug::statistics_drift, "statistics not decremented for pending blocks"},
     {Bug::callbacks_skipped, "ladder skips the callbacks"},
     {Bug::segment_in_use_released, "ladder gives back a segment in use"},
+    {Bug::oversize_skipped, "ladder gives up all cached memory although one segment would do"},
     {Bug::idle_kept, "ladder keeps idle segments"},
     {Bug::pending_not_awaited, "ladder does not wait for pending blocks"},
     {Bug::cross_thread_free_lost, "free from another thread loses the block"},

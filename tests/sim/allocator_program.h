@@ -137,6 +137,7 @@ class AllocatorProgram {
     memory_.log.clear();
     drops_ = 0;
     memory::Block* block = nullptr;
+    const int64_t idle = bytes > (10 << 20) ? Oracle::largest_idle(allocator_) : 0;
     attempt([&] {
       try {
         block = allocator_.allocate(bytes, stream);
@@ -145,12 +146,7 @@ class AllocatorProgram {
       }
     });
     require(memory_.wrong.empty(), memory_.wrong);
-    // The device was asked, refused, and something went back: callbacks had their chance before.
-    const std::size_t refused = memory_.log.find_first_of("xf"), back = memory_.log.find('r');
-    if (back != std::string::npos) {
-      require(refused < back, "memory went back before the device refused: ", memory_.log);
-      require(memory_.log.find('c') < back, "memory went back before the callbacks ran: ", memory_.log);
-    }
+    oracle_.check_order(bytes, idle);
     if (!block) return;
     Held& h = oracle_.add(block, bytes, stream);
     h.droppable = pick(0, 3) == 0;

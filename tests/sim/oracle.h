@@ -130,6 +130,25 @@ class Oracle {
     same("largest_free_block", s.largest_free_block, largest);
   }
 
+  /// The largest idle segment of the large pool.
+  static int64_t largest_idle(memory::CachingAllocator& allocator) {
+    int64_t largest = 0;
+    for (const memory::BlockInfo& b : allocator.blocks())
+      if (b.state == memory::BlockState::free && b.size == b.segment_size && !b.small && !b.expandable)
+        largest = std::max(largest, b.size);
+    return largest;
+  }
+  /// What the device was asked in one allocation: it refused, the callbacks had their chance, then memory went back, and
+  /// no more than one segment where one was `idle` that suffices.
+  void check_order(int64_t bytes, int64_t idle) const {
+    const std::string& log = memory_.log;
+    const std::size_t refused = log.find_first_of("xf"), back = log.find('r');
+    if (back == std::string::npos) return;
+    require(refused < back, "memory went back before the device refused: ", log);
+    require(log.find('c') < back, "memory went back before the callbacks ran: ", log);
+    const bool suffices = idle >= bytes + bytes / 4 + (2 << 20) && log.find('f') == std::string::npos;
+    require(!suffices || std::count(log.begin(), log.end(), 'r') == 1, "one segment would have done: ", log);
+  }
   /// After an out-of-memory error nothing idle may be left, and no events to wait for.
   void check_exhausted(memory::CachingAllocator& allocator) const {
     require(memory_.log.find('c') != std::string::npos, "out of memory, and no callback ran");
