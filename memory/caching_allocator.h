@@ -212,6 +212,8 @@ struct AllocatorEntry {
 /// All that exist so far, by device.
 std::vector<AllocatorEntry> existing_allocators();
 
+/// What set_tape_bytes_source's function says; 0 without one.
+int64_t tape_bytes(Device device);
 /// Runs the registered callbacks (allocator.h); false when there are none. No lock may be held.
 bool run_out_of_memory_callbacks(Device device, int64_t bytes);
 

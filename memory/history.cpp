@@ -32,19 +32,17 @@ void HistoryRecorder::turn(bool on, int64_t max_entries, bool stacks) {
     State& s = *state_;
     std::lock_guard lock(s.mutex);
     s.on = on;
-    if (on) {
-      s.stacks = stacks;
-      s.capacity = static_cast<size_t>(max_entries);
-      s.recorded = 0;
-      s.start = std::chrono::steady_clock::now();
-      s.ring.clear();
-      s.ring.reserve(std::min<size_t>(s.capacity, 1 << 17));
-      s.live.clear();
-      s.operators.clear();
-      s.operator_ids.clear();
-      s.stack_list.clear();
-      s.stack_ids.clear();
-    }
+    s.stacks = stacks;
+    s.capacity = static_cast<size_t>(max_entries);
+    s.recorded = 0;
+    s.start = std::chrono::steady_clock::now();
+    s.ring = {};
+    if (on) s.ring.reserve(std::min<size_t>(s.capacity, 1 << 17));
+    s.live.clear();
+    s.operators.clear();
+    s.operator_ids.clear();
+    s.stack_list.clear();
+    s.stack_ids.clear();
   }
   void* warm[1];
   capture_stack(warm, 1);  // the first stack loads the unwinder

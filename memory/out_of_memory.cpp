@@ -35,7 +35,7 @@ Callbacks& callbacks() {
 }
 
 using TapeBytes = int64_t (*)(Device);
-constinit TapeBytes tape_bytes = nullptr;
+constinit TapeBytes tape_source = nullptr;
 
 }  // namespace
 
@@ -69,7 +69,11 @@ bool run_out_of_memory_callbacks(Device device, int64_t bytes) {
   return !list.empty();
 }
 
-void set_tape_bytes_source(int64_t (*source)(Device)) { __atomic_store_n(&tape_bytes, source, __ATOMIC_RELEASE); }
+void set_tape_bytes_source(int64_t (*source)(Device)) { __atomic_store_n(&tape_source, source, __ATOMIC_RELEASE); }
+int64_t tape_bytes(Device device) {
+  const TapeBytes source = __atomic_load_n(&tape_source, __ATOMIC_ACQUIRE);
+  return source ? source(device) : 0;
+}
 
 Block* CachingAllocator::grow(const Request& request) {
   std::unique_lock slow(slow_);
@@ -123,8 +127,7 @@ void CachingAllocator::raise_out_of_memory(const Request& request) {
   const int64_t holes = s.reserved - s.active;
   const bool fragmented = request.bytes <= holes + n.free;
   const int64_t others = limited ? 0 : std::max<int64_t>(0, n.total - n.free - n.reserved);
-  const TapeBytes source = __atomic_load_n(&tape_bytes, __ATOMIC_ACQUIRE);
-  const int64_t tape = source ? source(device_) : 0;
+  const int64_t tape = tape_bytes(device_);
   std::string verdict;
   if (fragmented) {
     verdict = detail::concat("fragmentation: ", size_text(holes), " lie in holes beside blocks in use (largest ",

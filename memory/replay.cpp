@@ -227,7 +227,7 @@ ReplayResult recorded_usage(const MemorySnapshot& snapshot, int allocator) {
 
 ReplayResult replay(const MemorySnapshot& snapshot, int allocator, const std::string& settings, int64_t capacity) {
   if (capacity == 0) capacity = chosen(snapshot, allocator).total;
-  if (capacity <= 0) capacity = INT64_MAX / 2;
+  if (capacity <= 0) capacity = int64_t{64} << 40;  // the recorded device did not say
   Player player(settings, capacity);
   for (const InitialBlock& b : initial_blocks(snapshot, allocator)) {
     player.allocate(b.address, b.requested > 0 ? b.requested : b.size, b.stream);

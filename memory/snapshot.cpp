@@ -31,6 +31,7 @@ SnapshotAllocator describe_allocator(const AllocatorEntry& entry, const HistoryV
   a.settings = allocator.settings_text();
   int64_t free = 0;
   allocator.raw()->info(free, a.total);
+  if (!entry.pinned) a.tape_bytes = tape_bytes(allocator.device());
   a.stats = allocator.stats();
   const void* last = nullptr;
   for (const BlockInfo& b : allocator.blocks()) {

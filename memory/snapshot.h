@@ -46,7 +46,8 @@ struct SnapshotAllocator {
   std::string name;    ///< "cpu", "pinned", "cuda:0"
   std::string source;  ///< who gives the memory, as AllocatorEvent::memory
   std::string settings;
-  int64_t total = 0;  ///< bytes the device has
+  int64_t total = 0;       ///< bytes the device has
+  int64_t tape_bytes = 0;  ///< of the live ones, kept for backward
   MemoryStats stats;
   std::vector<SnapshotSegment> segments;
 };
@@ -67,7 +68,8 @@ struct MemorySnapshot {
   std::vector<std::vector<int32_t>> stacks;  ///< indices into frames, innermost first
 };
 
-/// `stacks` false: operator names only. Turning it on again forgets what was recorded.
+/// `stacks` false: operator names only. Turning it off, or on again, forgets what was recorded: take the snapshot first,
+/// since a history only makes sense up to the state that is saved with it.
 TENON_API void record_memory_history(bool enabled, int64_t max_entries = 100'000, bool stacks = true);
 TENON_API MemorySnapshot memory_snapshot();
 TENON_API std::string to_json(const MemorySnapshot& snapshot);

@@ -120,6 +120,7 @@ void write_allocator(std::string& out, const SnapshotAllocator& a) {
   o.add("source", a.source);
   o.add("settings", a.settings);
   o.add("total", a.total);
+  o.add("tape_bytes", a.tape_bytes);
   write_stats(o.key("stats"), a.stats);
   List segments(o.key("segments"), '[', ']');
   for (const SnapshotSegment& segment : a.segments) write_segment(segments.next() += '\n', segment);

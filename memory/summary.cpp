@@ -104,6 +104,7 @@ std::string summarize(const SnapshotAllocator& a, const SnapshotAllocator* pinne
     t.row("  small pool", s.small.allocated);
     t.row("  large pool", s.large.allocated);
     t.row("  asked for", s.requested, s.peak_requested);
+    if (a.tape_bytes > 0) t.row("  kept for backward", a.tape_bytes);
     t.row("Waiting for other streams", s.active - s.allocated);
   }
   t.row("Cached: free, kept", s.reserved - s.active);

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The page of tenon-memviz in headless Chromium: it loads without errors, its numbers are the snapshot's, hovering shows
-the block, a difference of two snapshots is right, and 10^5 events open in two seconds.
+the block, a difference of two snapshots is right, and 10^5 events open in two seconds. Before that, tenon-memreplay on
+the same snapshot.
 
-  memviz_test.py --memviz PATH --program PATH [--screenshot FILE.png]
+  memviz_test.py --memviz PATH --memreplay PATH --program PATH [--screenshot FILE.png]
 
 `program` is examples/memory_tools: given a path it saves a snapshot there. Exit status 77 when no browser is found
 (CHROMIUM names one).
@@ -263,9 +264,31 @@ def test_errors(memviz, folder):
     check(subprocess.run([memviz], capture_output=True).returncode == 2, "usage")
 
 
+def test_replay(memreplay, folder, snapshot_path):
+    """With the recorded settings the replay reserves what was measured; a smaller device fails; bad input says so."""
+    def run(*arguments):
+        return subprocess.run([memreplay, *arguments], capture_output=True, text=True)
+    rows = json.loads(run(snapshot_path, "--json", "--conf", "roundup_power2_divisions:4").stdout)
+    check([r["role"] for r in rows] == ["recorded", "replayed", "conf"], rows)
+    recorded, replayed, conf = rows
+    for name in ("peak_reserved", "peak_allocated", "reserved"):
+        check(abs(replayed[name] - recorded[name]) <= 0.02 * recorded[name], name, recorded, replayed)
+    check(replayed["allocations"] >= recorded["allocations"] > 100, recorded, replayed)  # and what was there before
+    check(replayed["failed"] == 0 and "divisions:4" in conf["settings"], rows)
+    tight = json.loads(run(snapshot_path, "--json", "--capacity", "4").stdout)[1]
+    check(tight["failed"] > 0 and tight["peak_reserved"] <= 4 << 20, tight)
+    check("best: TENON_ALLOC_CONF=" in run(snapshot_path, "--tune").stdout)
+    for arguments, word in (((snapshot_path, "--conf", "no_such:1"), "no_such"), ((snapshot_path, "--device", "cuda:9"), "cpu"),
+                            ((os.path.join(folder, "none.json"),), "none.json")):
+        failed = run(*arguments)
+        check(failed.returncode == 1 and word in failed.stderr, arguments, failed)
+    check(run().returncode == 2, "usage")
+
+
 def main():
     options = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     options.add_argument("--memviz", required=True)
+    options.add_argument("--memreplay", required=True)
     options.add_argument("--program", required=True)
     options.add_argument("--screenshot")
     options = options.parse_args()
@@ -273,6 +296,7 @@ def main():
         test_errors(options.memviz, folder)
         snapshot = os.path.join(folder, "snapshot.json")
         subprocess.run([options.program, snapshot], check=True, stdout=subprocess.DEVNULL)
+        test_replay(options.memreplay, folder, snapshot)
         path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
         if not path:
             print("skipped: no Chromium found (tried " + ", ".join(BROWSERS) + "; set CHROMIUM)")

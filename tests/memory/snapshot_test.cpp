@@ -177,9 +177,8 @@ TEST_CASE("snapshot: the ring keeps the newest events, off records nothing") {
     CHECK(s.events.back().kind == Kind::free_completed);
     CHECK(s.events.back().address == reinterpret_cast<uint64_t>(last.data));
   }
-  const size_t before = memory_snapshot().events.size();
   give(take(4096));
-  CHECK(memory_snapshot().events.size() == before);
+  CHECK(memory_snapshot().events.empty());
   CHECK_THROWS_AS(record_memory_history(true, 0), ValueError);
 }
 
@@ -258,4 +257,25 @@ TEST_CASE("snapshot: saving says why it cannot") {
     CHECK(std::string(e.what()).find("/nonexistent/folder/snapshot.json") != std::string::npos);
     CHECK(std::string(e.what()).find("No such file") != std::string::npos);
   }
+}
+
+TEST_CASE("snapshot: device and pinned memory are told apart", "[cuda]") {
+  const Device gpu(kCUDA, 0);
+  const Tensor host = ones({1000}).pin_memory();
+  const History history;
+  const Tensor a = ones({1000, 1000}, TensorOptions(gpu)), pinned = ones({1 << 20}).pin_memory();
+  const MemorySnapshot s = memory_snapshot();
+  std::map<std::string, int64_t> live;
+  for (const SnapshotEvent& e : s.events) {
+    if (e.kind == Kind::alloc) live[s.allocators[static_cast<size_t>(e.allocator)].name] += e.requested;
+  }
+  CHECK(live["cuda:0"] >= 4'000'000);
+  CHECK(live["pinned"] == 4 << 20);
+  const SnapshotBlock* block = nullptr;
+  for (const SnapshotAllocator& each : s.allocators) {
+    if (each.name == "cuda:0") block = block_at(each, a.data_ptr());
+  }
+  REQUIRE(block);
+  CHECK(block->requested == 4'000'000);
+  CHECK(block->op >= 0);
 }

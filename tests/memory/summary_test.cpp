@@ -138,3 +138,13 @@ TEST_CASE("summary: of a real device") {
   CHECK(text.find("Settings: " + allocator_settings().substr(0, 20)) != std::string::npos);
   CHECK(memory_summary(kCPU, true).size() < text.size());
 }
+
+TEST_CASE("summary: of a GPU, with the pinned memory of the host", "[cuda]") {
+  const Device gpu(kCUDA, 0);
+  const Tensor a = ones({1000, 1000}, TensorOptions(gpu)), b = ones({1000}).pin_memory();
+  const std::string text = memory_summary(gpu);
+  CAPTURE(text);
+  CHECK(widest(text) <= 80);
+  CHECK(text.rfind("Memory of cuda:0 (", 0) == 0);
+  CHECK(text.find("Pinned host memory: live") != std::string::npos);
+}

@@ -334,7 +334,7 @@ function drawTables() {
   fillTable($('summary'), ['bytes', 'current', 'peak', 'allocated', 'freed'], [
     ...STATS.map(([, label, ...keys]) => [label, ...keys.map(k => bytesCell(s[k], k))]),
     ['Cached: free, kept', bytesCell(s.reserved - s.active, 'cached')],
-    ...('tape_bytes' in snap ? [['Kept for backward', bytesCell(snap.tape_bytes, 'tape_bytes')]] : [])]);
+    ...(a.tape_bytes ? [['Kept for backward', bytesCell(a.tape_bytes, 'tape_bytes')]] : [])]);
   $('settings').textContent = `${a.source}, ${bytesText(a.total)} in all; ${s.live_blocks} blocks live, ${s.cached_blocks} cached, ${s.segments} segments; ` +
     `${s.allocations} allocations, ${s.segments_allocated} segments taken, ${s.out_of_memory} times out of memory; settings ${a.settings}; tenon ${snap.tenon}`;
   const sites = [...liveSites(snap, a).values()].sort((x, y) => y.bytes - x.bytes);
