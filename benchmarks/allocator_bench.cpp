@@ -117,7 +117,7 @@ void growing_batch(const char* settings) {
 
 // Steps of random image sizes on a device that is almost full: the allocator's share of their time.
 void jitter(const char* settings, uint64_t seed) {
-  AddressSpace space(4 * GiB, 300);
+  AddressSpace space(6 * GiB, 300);
   CachingAllocator allocator(Device(kSim, 0), &space);
   allocator.configure(AllocatorSettings::parse(settings));
   std::mt19937_64 random(seed);

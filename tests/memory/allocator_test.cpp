@@ -4,6 +4,8 @@
 #include <tenon/memory/allocator.h>
 #include <tenon/memory/raw_memory.h>
 #include <tenon/streams/guard.h>
+#include <tenon/streams/raw_streams.h>
+#include <tenon/tenon.h>
 
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -292,6 +294,66 @@ TEST_CASE("pinned memory: page-locked, cached, waiting for the streams that copy
   MemoryStats s = memory::pinned_memory_stats();
   CHECK(s.allocated == 0);
   CHECK(s.reserved == 20 * MiB);
+  memory::empty_pinned_cache();
+  CHECK(memory::pinned_memory_stats().reserved == 0);
+}
+
+TEST_CASE("CUDA memory: the driver's free memory moves with what is reserved", "[cuda]") {
+  TENON_REQUIRE_CUDA();
+  const Settings settings("backend:caching");
+  const Device cuda(kCUDA, 0);
+  memory::empty_cache(cuda);
+  const DataPtr kept = memory::allocate(cuda, 64 * MiB), idle = memory::allocate(cuda, 512 * MiB);
+  give(idle);
+  int64_t before = 0, after = 0, total = 0;
+  raw_streams(kCUDA).memory_info(0, before, total);
+  const int64_t cached = memory::memory_reserved(cuda) - memory::memory_stats(cuda).active;
+  memory::empty_cache(cuda);
+  raw_streams(kCUDA).memory_info(0, after, total);
+  CHECK(cached == 512 * MiB);
+  CHECK(after - before == cached);
+  give(kept);
+}
+
+TEST_CASE("CUDA memory: expandable segments grow, lose pages and fill their holes", "[cuda]") {
+  TENON_REQUIRE_CUDA();
+  const Device cuda(kCUDA, 0);
+  memory::empty_cache(cuda);
+  {
+    const Settings settings("expandable_segments:True");
+    std::vector<Tensor> tensors;
+    for (int i = 0; i < 6; ++i) tensors.push_back(full({5 << 20}, i, TensorOptions(cuda)));  // 20 MiB each
+    const int64_t grown = memory::memory_reserved(cuda);
+    CHECK(grown >= 120 * MiB);
+    CHECK(grown <= 126 * MiB);
+    tensors[1].reset();
+    tensors[4].reset();
+    memory::empty_cache(cuda);
+    CHECK(memory::memory_reserved(cuda) <= grown - 36 * MiB);
+    Tensor hole = full({4 << 20}, 7, TensorOptions(cuda));
+    Tensor large = full({12 << 20}, 8, TensorOptions(cuda));
+    for (const int i : {0, 2, 3, 5}) {
+      CHECK(tensors[static_cast<size_t>(i)].sum().item<double>() == i * double{5 << 20});
+    }
+    CHECK(hole.sum().item<double>() == 7.0 * (4 << 20));
+    CHECK(large.sum().item<double>() == 8.0 * (12 << 20));
+    CHECK(hole.to(kCPU).sum().item<double>() == 7.0 * (4 << 20));
+  }
+  memory::empty_cache(cuda);
+  CHECK(memory::memory_stats(cuda).segments == 0);
+}
+
+TEST_CASE("pinned memory: from huge pages and cudaHostRegister", "[cuda]") {
+  TENON_REQUIRE_CUDA();
+  memory::empty_pinned_cache();
+  const Settings settings("pinned_use_cuda_host_register:True");
+  const Device cuda(kCUDA, 0);
+  {
+    const Tensor host = full({3 << 20}, 2, TensorOptions()).pin_memory();
+    CHECK(host.is_pinned());
+    const Tensor device = host.to(cuda, /*non_blocking=*/true);
+    CHECK(device.sum().item<double>() == 2.0 * (3 << 20));
+  }
   memory::empty_pinned_cache();
   CHECK(memory::pinned_memory_stats().reserved == 0);
 }

@@ -234,3 +234,40 @@ TEST_CASE("out of memory: a refusal at any call leaves everything in order") {
     CHECK(fake.errors() == 0);
   }
 }
+
+TEST_CASE("out of memory: the text names what the tape keeps, and no setting that is on already") {
+  FakeMemory fake(100 * MiB, true);
+  CachingAllocator allocator(kDevice, &fake);
+  const Stream stream = FakeStreams::instance().stream(4);
+  struct Source {
+    Source() {
+      set_tape_bytes_source([](Device device) { return device == kDevice ? 60 * MiB : 0; });
+    }
+    ~Source() { set_tape_bytes_source(nullptr); }
+  } source;
+  Block* held = allocator.allocate(90 * MiB, stream);
+  std::string text = failure(allocator, 30 * MiB, stream).what();
+  CHECK(contains(text, "in use 90.00 MiB (60.00 MiB kept for backward)"));
+  CHECK(contains(text, "NoGradGuard"));
+  CHECK(std::count(text.begin(), text.end(), '\n') == 2);
+  allocator.free(held);
+  for (const bool expandable : {false, true}) {
+    CAPTURE(expandable);
+    allocator.empty_cache();
+    if (expandable) allocator.configure(AllocatorSettings::parse("expandable_segments:True"));
+    std::vector<Block*> blocks;
+    for (int i = 0; i < 10; ++i) blocks.push_back(allocator.allocate(10 * MiB, stream));
+    for (int i = 1; i < 10; i += 2) blocks[static_cast<size_t>(i)]->ptr[0] = 1;
+    // Pages of expandable segments go back, so there the holes are free memory and a smaller request is served.
+    for (int i = 0; i < 10; i += 2) allocator.free(blocks[static_cast<size_t>(i)]);
+    text = failure(allocator, expandable ? 60 * MiB : 30 * MiB, stream).what();
+    CHECK(contains(text, expandable ? "really full" : "expandable_segments:True avoids it"));
+    CHECK(contains(text, "advise") == false);
+    if (expandable) {
+      Block* block = allocator.allocate(30 * MiB, stream);
+      allocator.free(block);
+    }
+    for (int i = 1; i < 10; i += 2) allocator.free(blocks[static_cast<size_t>(i)]);
+  }
+  CHECK(fake.errors() == 0);
+}
