@@ -25,6 +25,7 @@
 #include <tenon/ops/random.h>
 #include <tenon/ops/reduce.h>
 #include <tenon/ops/softmax.h>
+#include <tenon/ops/sort.h>
 #include <tenon/ops/unary.h>
 #include <tenon/ops/view.h>
 #include <tenon/ops/where.h>
