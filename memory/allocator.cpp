@@ -173,7 +173,10 @@ Storage make_storage(Device device, int64_t bytes, bool pin) {
 }
 
 void record_stream(const Storage& storage, const Stream& stream) {
-  if (!storage || !storage->owned_by(&CachingAllocator::release)) return;  // foreign memory: its owner's business
+  if (!storage) return;
+  TENON_CHECK(stream.device().type() == storage->device().type() || storage->pinned(), DeviceError,
+              "record_stream: stream: expected one of ", storage->device(), ", got one of ", stream.device());
+  if (!storage->owned_by(&CachingAllocator::release)) return;  // foreign memory: its owner's business
   auto* block = static_cast<Block*>(storage->context());
   block->pool->owner->record_stream(block, stream);
 }
@@ -206,8 +209,10 @@ void empty_cache(Device device) { find(device).empty_cache(); }
 MemoryStats pinned_memory_stats() { return pinned().stats(); }
 void empty_pinned_cache() { pinned().empty_cache(); }
 
-void set_allocator_settings(const std::string& conf) {
-  const AllocatorSettings parsed = AllocatorSettings::parse(conf);
+void set_allocator_settings(const std::string& conf) { set_allocator_settings(AllocatorSettings::parse(conf)); }
+
+void set_allocator_settings(const AllocatorSettings& parsed) {
+  parsed.check();
   std::lock_guard lock(registry_mutex);
   settings_read = true;  // explicit settings win over the environment, also over a mistake in it
   settings() = parsed;

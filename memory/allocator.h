@@ -11,13 +11,22 @@
 
 namespace tenon::memory {
 
+struct AllocatorSettings;  // memory/settings.h
+
 /// Memory on `device` for work on its current stream; 0 bytes give a null pointer. Throws OutOfMemoryError
-/// with its numbers when the ladder (memory/caching_allocator.h) is exhausted.
-TENON_API DataPtr allocate(Device device, int64_t bytes);
-TENON_API DataPtr allocate_pinned(int64_t bytes);
+/// with its numbers when the ladder (memory/caching_allocator.h) is exhausted. A DataPtr owns nothing: whoever does not
+/// give it to a storage gives it back, from any thread, by its deleter:
+///
+///   const DataPtr scratch = memory::allocate(device, 4096);
+///   ...  // work on the current stream
+///   if (scratch.deleter) scratch.deleter(scratch.context);
+[[nodiscard]] TENON_API DataPtr allocate(Device device, int64_t bytes);
+/// The same of page-locked host memory.
+[[nodiscard]] TENON_API DataPtr allocate_pinned(int64_t bytes);
 /// A new storage with memory from allocate(); meta devices get none.
 TENON_API Storage make_storage(Device device, int64_t bytes, bool pinned = false);
-/// The block of `storage` is not reused before `stream` has passed the work it has now.
+/// The block of `storage` is not reused before `stream` has passed the work it has when the block is freed. DeviceError
+/// for a stream of another device type; pinned memory may be used by streams of any device.
 TENON_API void record_stream(const Storage& storage, const Stream& stream);
 
 /// One of an allocator's two pools (Note [Size classes] in memory/caching_allocator.h). Bytes, except the counts.
@@ -55,10 +64,14 @@ TENON_API void empty_pinned_cache();
 /// text is the whole configuration: keys it does not name get their defaults. ValueError, listing the valid
 /// keys, when one is unknown. TENON_ALLOC_CONF is read once, at first use.
 TENON_API void set_allocator_settings(const std::string& conf);
+/// The same from the struct; ValueError when a member has a value that the text form cannot say.
+TENON_API void set_allocator_settings(const AllocatorSettings& settings);
 /// The settings in force, in the same syntax.
 TENON_API std::string allocator_settings();
 /// `f(device, bytes)` runs, in the thread that asks and without locks held, when a device refuses `bytes` and
-/// before any cached memory is given up: the place to drop what can be made again. Returns an id for removal.
+/// before any cached memory is given up: the place to drop what can be made again. It may allocate (running out of
+/// memory in it raises at once, callbacks are not nested) and may throw: that ends the allocation with its exception.
+/// Returns an id for removal. ValueError for an empty function.
 TENON_API int64_t add_out_of_memory_callback(Function<void(Device, int64_t)> f);
 TENON_API void remove_out_of_memory_callback(int64_t id);
 /// Where the error asks how many bytes of the device are kept for backward. Called when memory has run out, with

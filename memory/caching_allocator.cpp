@@ -153,6 +153,7 @@ Segment* CachingAllocator::uncached(Block* block) {
 }
 
 void CachingAllocator::configure(const AllocatorSettings& settings) {
+  std::string text = settings.str();
   int64_t free = 0, total = INT64_MAX, limit = INT64_MAX;
   const bool limited = settings.per_process_memory_fraction < 1.0 && kind_ == MemoryKind::device;
   if (limited || settings.garbage_collection_threshold > 0) raw_->info(free, total);
@@ -163,6 +164,7 @@ void CachingAllocator::configure(const AllocatorSettings& settings) {
   if (kind_ == MemoryKind::pinned) release_idle();  // what is cached may be too large for the new settings
   const AllPools all(*this);
   settings_ = settings;
+  settings_text_ = std::move(text);
   if (kind_ == MemoryKind::pinned && settings.pinned_reserve_segment_size > 0) {
     settings_.large_segment_size = settings.pinned_reserve_segment_size;
   }

@@ -26,6 +26,7 @@
 
 #include <cstdint>
 #include <mutex>
+#include <string>
 #include <vector>
 
 namespace tenon::memory {
@@ -104,6 +105,9 @@ class TENON_API CachingAllocator {
     int64_t allocated = 0, requested = 0, pending = 0;
     int64_t peak_allocated = 0, peak_requested = 0, peak_active = 0;
   };
+  struct Holes {  ///< free bytes, as one request sees them
+    int64_t usable = 0, largest = 0, other_streams = 0, other_pool = 0, unsplittable = 0;
+  };
   class AllPools;  ///< guard: all locks of all pools
 
   // Finding pools (stream_pool.cpp).
@@ -173,7 +177,9 @@ class TENON_API CachingAllocator {
   template <class Better>
   Segment* take_idle(Better better);
   void release_segments(Segment* chain);
-  [[noreturn]] void raise_out_of_memory(const Request& request);
+  Holes holes_for(const Request& request);
+  std::string verdict(const Request& request, const MemoryNumbers& numbers, const Holes& holes);
+  [[noreturn]] void raise_out_of_memory(const Request& request, std::unique_lock<std::mutex>& slow);
 
   const Device device_;
   RawMemory* const raw_;
@@ -197,6 +203,7 @@ class TENON_API CachingAllocator {
   int64_t pending_events_ = 0;             ///< atomic
   AllocatorObserver* observer_ = nullptr;  ///< changed with all locks held
   AllocatorSettings settings_;             ///< likewise, and with slow_
+  std::string settings_text_ = settings_.str();
   bool poison_free_ = false;
   int64_t limit_ = INT64_MAX;  ///< bytes that may be reserved
   int64_t total_ = INT64_MAX;  ///< of the device, when something is measured against it
@@ -212,6 +219,9 @@ struct AllocatorEntry {
 /// All that exist so far, by device.
 std::vector<AllocatorEntry> existing_allocators();
 
+/// Called when memory has run out, without locks, before the error is thrown; what it returns ends the error's text.
+using AtOutOfMemory = std::string (*)(CachingAllocator& allocator);
+void set_at_out_of_memory(AtOutOfMemory look);
 /// What set_tape_bytes_source's function says; 0 without one.
 int64_t tape_bytes(Device device);
 /// Runs the registered callbacks (allocator.h); false when there are none. No lock may be held.

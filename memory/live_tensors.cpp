@@ -77,6 +77,7 @@ class Recorder final : public detail::TensorObserver {
       t.bytes = storage->bytes();
       t.storage = storage.get();
       t.requires_grad = tensor->requires_grad();
+      t.pinned = storage->pinned();
       t.number = birth.number;
       t.op = birth.op;
       t.stack.assign(birth.frames.begin(), birth.frames.begin() + birth.depth);
@@ -111,7 +112,7 @@ std::string sizes_text(const std::vector<int64_t>& sizes) {
 std::string LiveTensor::site() const { return site_text(stack); }
 
 std::string LiveTensor::str() const {
-  return detail::concat(name(dtype), sizes_text(sizes), " ", bytes, " bytes on ", device,
+  return detail::concat(name(dtype), sizes_text(sizes), " ", bytes, " bytes on ", device, pinned ? " (pinned)" : "",
                         op.empty() ? ", made" : ", made by ", op, " at ", site());
 }
 
@@ -139,10 +140,18 @@ std::string live_tensors_report(int max_sites) {
   for (auto& [stack, group] : groups) order.push_back(group);
   std::stable_sort(order.begin(), order.end(), [](const Group& a, const Group& b) { return a.bytes > b.bytes; });
   std::string text = detail::concat(all.size(), " live tensors made at ", order.size(), " places, ", bytes, " bytes\n");
-  for (size_t i = 0; i < order.size() && i < static_cast<size_t>(std::max(0, max_sites)); ++i) {
+  const size_t shown = std::min(order.size(), static_cast<size_t>(std::max(0, max_sites)));
+  for (size_t i = 0; i < shown; ++i) {
     const LiveTensor& t = *order[i].example;
-    text += detail::concat(order[i].bytes, " bytes in ", order[i].tensors, ": ", name(t.dtype), sizes_text(t.sizes),
-                           " on ", t.device, t.op.empty() ? "" : " by ", t.op, " at ", t.site(), "\n");
+    text +=
+        detail::concat(order[i].bytes, " bytes in ", order[i].tensors, ": ", name(t.dtype), sizes_text(t.sizes), " on ",
+                       t.device, t.pinned ? " (pinned)" : "", t.op.empty() ? "" : " by ", t.op, " at ", t.site(), "\n");
+  }
+  if (shown < order.size()) {
+    int64_t rest = 0;
+    for (size_t i = shown; i < order.size(); ++i) rest += order[i].bytes;
+    text += detail::concat("... and ", order.size() - shown,
+                           order.size() - shown == 1 ? " more place, " : " more places, ", rest, " bytes\n");
   }
   return text;
 }

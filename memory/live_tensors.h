@@ -22,6 +22,7 @@ struct LiveTensor {
   const void* storage = nullptr;
   bool shares_storage = false;  ///< an earlier entry of the list has the same storage: count its bytes once
   bool requires_grad = false;
+  bool pinned = false;       ///< page-locked host memory
   int64_t number = 0;        ///< order of creation since recording began
   std::string op;            ///< operator that made it, empty outside of operators
   std::vector<void*> stack;  ///< where, innermost first (core/stack_trace.h)

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <tuple>
 #include <unordered_map>
 
@@ -13,10 +12,10 @@ namespace {
 
 using Kind = AllocatorEventKind;
 
-/// Addresses without memory; every allocation gets new ones.
+/// Addresses without memory; every allocation gets new ones. `expands`: has virtual memory, as the recorded source.
 class AddressSpace final : public RawMemory, public VirtualMemory {
  public:
-  explicit AddressSpace(int64_t capacity) : capacity_(capacity) {}
+  AddressSpace(int64_t capacity, bool expands) : capacity_(capacity), expands_(expands) {}
   void* allocate(int64_t bytes) override { return map(nullptr, bytes) ? reserve(bytes) : nullptr; }
   void release(void* p, int64_t bytes) noexcept override { unmap(p, bytes); }
   void info(int64_t& free, int64_t& total) override {
@@ -24,7 +23,7 @@ class AddressSpace final : public RawMemory, public VirtualMemory {
     total = capacity_;
   }
   const char* name() const override { return "replay"; }
-  VirtualMemory* virtual_memory() override { return this; }
+  VirtualMemory* virtual_memory() override { return expands_ ? this : nullptr; }
 
   int64_t granularity() const override { return kGranularity; }
   void* reserve(int64_t bytes) override {
@@ -43,6 +42,7 @@ class AddressSpace final : public RawMemory, public VirtualMemory {
  private:
   static constexpr int64_t kGranularity = 2 << 20;  // as CUDA's on all present cards
   const int64_t capacity_;
+  const bool expands_;
   int64_t used_ = 0;
   uint64_t next_ = uint64_t{1} << 40;
 };
@@ -89,10 +89,15 @@ struct Watcher final : AllocatorObserver {
   void on_event(const AllocatorEvent&) noexcept override {}
 };
 
+MemoryKind kind_of(const SnapshotAllocator& a) {
+  return a.name == "cpu" ? MemoryKind::host : a.name == "pinned" ? MemoryKind::pinned : MemoryKind::device;
+}
+
 /// One run: the allocator, and which of its blocks stands for which recorded address.
 class Player {
  public:
-  Player(const std::string& settings, int64_t capacity) : space_(capacity), allocator_(Device(kSim, 0), &space_) {
+  Player(const SnapshotAllocator& recorded, const std::string& settings, int64_t capacity)
+      : space_(capacity, recorded.virtual_memory), allocator_(Device(kSim, 0), &space_, nullptr, kind_of(recorded)) {
     static auto* watcher = new Watcher;
     allocator_.observe(watcher);
     allocator_.configure(AllocatorSettings::parse(settings));
@@ -228,7 +233,7 @@ ReplayResult recorded_usage(const MemorySnapshot& snapshot, int allocator) {
 ReplayResult replay(const MemorySnapshot& snapshot, int allocator, const std::string& settings, int64_t capacity) {
   if (capacity == 0) capacity = chosen(snapshot, allocator).total;
   if (capacity <= 0) capacity = int64_t{64} << 40;  // the recorded device did not say
-  Player player(settings, capacity);
+  Player player(chosen(snapshot, allocator), settings, capacity);
   for (const InitialBlock& b : initial_blocks(snapshot, allocator)) {
     player.allocate(b.address, b.requested > 0 ? b.requested : b.size, b.stream);
   }
@@ -278,21 +283,20 @@ std::vector<std::string> tune_candidates() {
 }
 
 std::vector<ReplayResult> tune(const MemorySnapshot& snapshot, int allocator, int64_t capacity) {
-  std::set<std::string> tried;
+  std::map<std::string, size_t> tried;
   std::vector<ReplayResult> results;
   const auto attempt = [&](const std::string& settings) {
-    const std::string canonical = AllocatorSettings::parse(settings).str();
-    if (tried.insert(canonical).second) results.push_back(replay(snapshot, allocator, settings, capacity));
-    for (const ReplayResult& r : results) {
-      if (r.settings == canonical) return r;
-    }
-    return results.back();
+    const auto [found, added] = tried.try_emplace(AllocatorSettings::parse(settings).str(), results.size());
+    if (added) results.push_back(replay(snapshot, allocator, settings, capacity));
+    return results[found->second];
   };
   const ReplayResult plain = attempt("");
   attempt(chosen(snapshot, allocator).settings);
   // The best value of each key that helps by itself, in the order of what it saves.
   std::map<std::string, std::pair<std::string, ReplayResult>> best;
   for (const std::string& candidate : tune_candidates()) {
+    const bool expands = AllocatorSettings::parse(candidate).expandable_segments;
+    if (expands && !chosen(snapshot, allocator).virtual_memory) continue;  // no effect there
     const ReplayResult r = attempt(candidate);
     const std::string key = candidate.substr(0, candidate.find(':'));
     const auto known = best.find(key);

@@ -42,7 +42,8 @@ TENON_API ReplayResult replay(const MemorySnapshot& snapshot, int allocator, con
 /// Replays the recorded settings, the defaults and tune_candidates(), then the best values together; best first: fewest
 /// failures, then the lowest peak of reserved bytes, then (within 0.5 %) fewest calls to the device.
 TENON_API std::vector<ReplayResult> tune(const MemorySnapshot& snapshot, int allocator, int64_t capacity = 0);
-/// The single settings that tune() tries, one "key:value" each; keys that this version lacks are left out.
+/// The single settings that tune() tries, one "key:value" each; keys that this version lacks are left out, and so is
+/// expandable_segments where the recorded source has no virtual memory.
 TENON_API std::vector<std::string> tune_candidates();
 
 }  // namespace tenon::memory

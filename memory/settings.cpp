@@ -99,7 +99,13 @@ struct Key {
   string_view values;
   void (*parse)(AllocatorSettings& s, const Key& key, string_view text);
   std::string (*print)(const AllocatorSettings& s);
+  bool (*same)(const AllocatorSettings& a, const AllocatorSettings& b);
 };
+
+template <auto Member>
+constexpr bool same(const AllocatorSettings& a, const AllocatorSettings& b) {
+  return a.*Member == b.*Member;
+}
 
 template <int64_t AllocatorSettings::*Member, int64_t Low, int64_t Unit>
 constexpr Key size_key(string_view name, string_view values) {
@@ -107,14 +113,14 @@ constexpr Key size_key(string_view name, string_view values) {
           [](AllocatorSettings& s, const Key& key, string_view text) {
             s.*Member = Unit * integer(key.name, text, Low, INT64_MAX / Unit - 1, key.values);
           },
-          [](const AllocatorSettings& s) { return std::to_string(s.*Member / Unit); }};
+          [](const AllocatorSettings& s) { return std::to_string(s.*Member / Unit); }, same<Member>};
 }
 
 template <bool AllocatorSettings::*Member>
 constexpr Key flag_key(string_view name) {
   return {name, "True or False",
           [](AllocatorSettings& s, const Key& key, string_view text) { s.*Member = flag(key.name, text); },
-          [](const AllocatorSettings& s) -> std::string { return s.*Member ? "True" : "False"; }};
+          [](const AllocatorSettings& s) -> std::string { return s.*Member ? "True" : "False"; }, same<Member>};
 }
 
 constexpr Key kKeys[] = {
@@ -130,7 +136,8 @@ constexpr Key kKeys[] = {
      },
      [](const AllocatorSettings& s) -> std::string {
        return s.backend == AllocatorBackend::caching ? "caching" : "direct";
-     }},
+     },
+     same<&AllocatorSettings::backend>},
     size_key<&AllocatorSettings::max_split_size, 20, kMiB>("max_split_size_mb", "MiB, an integer of at least 20"),
     size_key<&AllocatorSettings::max_non_split_rounding, 1, kMiB>("max_non_split_rounding_mb",
                                                                   "MiB, an integer of at least 1"),
@@ -140,27 +147,31 @@ constexpr Key kKeys[] = {
        if (!text.empty() && text[0] == '[') return divisions_list(s, key.name, text, key.values);
        s.roundup_power2_divisions.fill(divisions(key.name, text, key.values));
      },
-     divisions_text},
+     divisions_text, same<&AllocatorSettings::roundup_power2_divisions>},
     {"large_segment_size_mb", "MiB, an integer from 4 to 1024",
      [](AllocatorSettings& s, const Key& key, string_view text) {
        s.large_segment_size = kMiB * integer(key.name, text, 4, 1024, key.values);
      },
-     [](const AllocatorSettings& s) { return std::to_string(s.large_segment_size / kMiB); }},
+     [](const AllocatorSettings& s) { return std::to_string(s.large_segment_size / kMiB); },
+     same<&AllocatorSettings::large_segment_size>},
     {"small_pool_limit", "KiB, an integer from 1 to 2048",
      [](AllocatorSettings& s, const Key& key, string_view text) {
        s.small_pool_limit = 1024 * integer(key.name, text, 1, 2048, key.values);
      },
-     [](const AllocatorSettings& s) { return std::to_string(s.small_pool_limit / 1024); }},
+     [](const AllocatorSettings& s) { return std::to_string(s.small_pool_limit / 1024); },
+     same<&AllocatorSettings::small_pool_limit>},
     {"garbage_collection_threshold", "a number above 0, at most 1",
      [](AllocatorSettings& s, const Key& key, string_view text) {
        s.garbage_collection_threshold = share(key.name, text, key.values);
      },
-     [](const AllocatorSettings& s) { return share_text(s.garbage_collection_threshold); }},
+     [](const AllocatorSettings& s) { return share_text(s.garbage_collection_threshold); },
+     same<&AllocatorSettings::garbage_collection_threshold>},
     {"per_process_memory_fraction", "a number above 0, at most 1",
      [](AllocatorSettings& s, const Key& key, string_view text) {
        s.per_process_memory_fraction = share(key.name, text, key.values);
      },
-     [](const AllocatorSettings& s) { return share_text(s.per_process_memory_fraction); }},
+     [](const AllocatorSettings& s) { return share_text(s.per_process_memory_fraction); },
+     same<&AllocatorSettings::per_process_memory_fraction>},
     flag_key<&AllocatorSettings::expandable_segments>("expandable_segments"),
     flag_key<&AllocatorSettings::throw_on_cudamalloc_oom>("throw_on_cudamalloc_oom"),
     {"release_lock_on_cudamalloc", "True (no other thread ever waits for the device)",
@@ -168,7 +179,8 @@ constexpr Key kKeys[] = {
        s.release_lock_on_cudamalloc = flag(key.name, text);
        if (!s.release_lock_on_cudamalloc) bad_value(key.name, key.values, text);
      },
-     [](const AllocatorSettings& s) -> std::string { return s.release_lock_on_cudamalloc ? "True" : "False"; }},
+     [](const AllocatorSettings& s) -> std::string { return s.release_lock_on_cudamalloc ? "True" : "False"; },
+     same<&AllocatorSettings::release_lock_on_cudamalloc>},
     flag_key<&AllocatorSettings::pinned_use_cuda_host_register>("pinned_use_cuda_host_register"),
     size_key<&AllocatorSettings::pinned_reserve_segment_size, 0, kMiB>("pinned_reserve_segment_size_mb",
                                                                        "MiB, an integer of at least 0"),
@@ -180,7 +192,8 @@ constexpr Key kKeys[] = {
      [](AllocatorSettings& s, const Key& key, string_view text) {
        s.background_trim_ms = integer(key.name, text, 0, 86400000, key.values);
      },
-     [](const AllocatorSettings& s) { return std::to_string(s.background_trim_ms); }},
+     [](const AllocatorSettings& s) { return std::to_string(s.background_trim_ms); },
+     same<&AllocatorSettings::background_trim_ms>},
     flag_key<&AllocatorSettings::poison_free>("poison_free"),
 };
 
@@ -258,14 +271,30 @@ std::vector<string_view> AllocatorSettings::keys() {
   return names;
 }
 
+void AllocatorSettings::check() const {
+  static const AllocatorSettings defaults;
+  for (const Key& key : kKeys) {
+    if (key.same(*this, defaults)) continue;
+    AllocatorSettings read = defaults;
+    bool said = true;
+    try {
+      key.parse(read, key, key.print(*this));
+    } catch (const ValueError&) {
+      said = false;
+    }
+    TENON_CHECK(said && key.same(read, *this), ValueError, "allocator settings: ", key.name,
+                ": the value cannot be said as ", key.values, "; the nearest text is '", key.print(*this), "'");
+  }
+}
+
 std::string AllocatorSettings::str() const {
   static const AllocatorSettings defaults;
+  check();
   std::string text;
   for (const Key& key : kKeys) {
-    const std::string value = key.print(*this);
-    if (!text.empty() && value == key.print(defaults)) continue;
+    if (!text.empty() && key.same(*this, defaults)) continue;
     if (!text.empty()) text += ',';
-    text += std::string(key.name) + ':' + value;
+    text += std::string(key.name) + ':' + key.print(*this);
   }
   return text;
 }

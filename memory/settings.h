@@ -59,7 +59,10 @@ struct TENON_API AllocatorSettings {
   /// Keys that `conf` does not name have their defaults. ValueError, listing the valid ones, for unknown keys and bad
   /// values, and with the reason for what PyTorch has and tenon cannot honour.
   static AllocatorSettings parse(std::string_view conf);
-  /// The form that parse() reads; only what differs from the defaults, after the backend.
+  /// ValueError for a member whose value the text form cannot say, such as a size that is not whole MiB: then parse()
+  /// would not give it back.
+  void check() const;
+  /// The form that parse() reads; only what differs from the defaults, after the backend. Errors as check().
   std::string str() const;
   /// Every key that parse() knows, in order.
   static std::vector<std::string_view> keys();

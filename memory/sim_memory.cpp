@@ -206,8 +206,12 @@ int64_t in_use(int& device) {
   return 0;
 }
 void trim() {
-  for (int d = 0; d < kMaxDevices; ++d)
-    if (present(d)) empty_cache(Device(kSim, d));
+  for (int d = 0; d < kMaxDevices; ++d) {
+    if (!present(d)) continue;
+    empty_cache(Device(kSim, d));
+    reset_accumulated_memory_stats(Device(kSim, d));  // of another configuration
+    reset_peak_memory_stats(Device(kSim, d));
+  }
   if (pinned_made) empty_pinned_cache();
 }
 [[maybe_unused]] const bool hooked = (sim::set_memory_hooks({&in_use, &trim, &offer_pinned}), true);

@@ -32,6 +32,7 @@ SnapshotAllocator describe_allocator(const AllocatorEntry& entry, const HistoryV
   int64_t free = 0;
   allocator.raw()->info(free, a.total);
   if (!entry.pinned) a.tape_bytes = tape_bytes(allocator.device());
+  a.virtual_memory = allocator.raw()->virtual_memory() != nullptr;
   a.stats = allocator.stats();
   const void* last = nullptr;
   for (const BlockInfo& b : allocator.blocks()) {

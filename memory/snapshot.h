@@ -48,6 +48,8 @@ struct SnapshotAllocator {
   std::string settings;
   int64_t total = 0;       ///< bytes the device has
   int64_t tape_bytes = 0;  ///< of the live ones, kept for backward
+  /// Whether the source can expand segments; elsewhere expandable_segments has no effect.
+  bool virtual_memory = false;
   MemoryStats stats;
   std::vector<SnapshotSegment> segments;
 };

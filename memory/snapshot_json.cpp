@@ -121,6 +121,7 @@ void write_allocator(std::string& out, const SnapshotAllocator& a) {
   o.add("settings", a.settings);
   o.add("total", a.total);
   o.add("tape_bytes", a.tape_bytes);
+  o.add("virtual_memory", int64_t{a.virtual_memory});
   write_stats(o.key("stats"), a.stats);
   List segments(o.key("segments"), '[', ']');
   for (const SnapshotSegment& segment : a.segments) write_segment(segments.next() += '\n', segment);

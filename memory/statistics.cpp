@@ -148,7 +148,7 @@ std::vector<BlockInfo> CachingAllocator::blocks() {
 
 std::string CachingAllocator::settings_text() {
   const AllPools all(*this);
-  return settings_.str();
+  return settings_text_;
 }
 
 }  // namespace tenon::memory

@@ -96,28 +96,22 @@ std::string summarize(const SnapshotAllocator& a, const SnapshotAllocator* pinne
   const MemoryStats& s = a.stats;
   const Cached cached = cached_bytes(a);
   Text t;
-  t.line("Memory of " + a.name + " (" + a.source + ", " + size_text(a.total) + ")");
+  t.line("Memory of " + a.name + " (" + a.source + (a.total > 0 ? ", " + size_text(a.total) : "") + ")");
   t.rule('=');
   t.line("                                  current         peak    allocated        freed");
   t.row("Live: blocks in use", s.allocated, s.peak_allocated, s.total_allocated, s.total_freed);
-  if (!abbreviated) {
-    t.row("  small pool", s.small.allocated);
-    t.row("  large pool", s.large.allocated);
-    t.row("  asked for", s.requested, s.peak_requested);
-    if (a.tape_bytes > 0) t.row("  kept for backward", a.tape_bytes);
-    t.row("Waiting for other streams", s.active - s.allocated);
-  }
+  t.row("  small pool", s.small.allocated);
+  t.row("  large pool", s.large.allocated);
+  t.row("  asked for", s.requested, s.peak_requested);
+  if (a.tape_bytes > 0) t.row("  kept for backward", a.tape_bytes);
+  t.row("Waiting for other streams", s.active - s.allocated);
   t.row("Cached: free, kept", s.reserved - s.active);
-  if (!abbreviated) {
-    t.row("  whole segments", cached.whole);
-    t.row("  holes beside live blocks", cached.holes);
-    t.row("  largest hole", cached.largest_hole);
-  }
+  t.row("  whole segments", cached.whole);
+  t.row("  holes beside live blocks", cached.holes);
+  t.row("  largest hole", cached.largest_hole);
   t.row("Reserved from the device", s.reserved, s.peak_reserved, s.total_reserved, s.total_released);
-  if (!abbreviated) {
-    t.row("  small pool", s.small.reserved);
-    t.row("  large pool", s.large.reserved);
-  }
+  t.row("  small pool", s.small.reserved);
+  t.row("  large pool", s.large.reserved);
   if (pinned) {
     t.row("Pinned host memory: live", pinned->stats.allocated, pinned->stats.peak_allocated,
           pinned->stats.total_allocated, pinned->stats.total_freed);

@@ -17,6 +17,17 @@ constexpr const char* kNames[kCallKinds] = {"allocate",     "release",    "creat
                                             "record_event", "wait_event", "query",         "synchronize",
                                             "copy",         "launch",     "callback"};
 
+// What an error says, for a list.
+std::string text_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& e) {
+    return e.what();
+  } catch (...) {
+    return "unknown error";
+  }
+}
+
 }  // namespace
 
 void set_memory_hooks(const MemoryHooks& h) noexcept { hooks = h; }
@@ -82,7 +93,7 @@ void SimStreams::clear_faults() {
 
 // ---- the rest ----
 
-void SimStreams::restart(const Options& o) {
+int64_t SimStreams::restart(const Options& o) {
   TENON_CHECK(o.devices >= 1 && o.devices <= kMaxDevices, ValueError, "sim::configure: devices: expected 1 to ",
               kMaxDevices, ", got ", o.devices);
   TENON_CHECK(o.memory_bytes > 0, ValueError, "sim::configure: memory_bytes: expected more than 0, got ",
@@ -98,8 +109,10 @@ void SimStreams::restart(const Options& o) {
   }
   std::lock_guard lock(mutex_);
   TENON_CHECK(!running_, DeviceError, "sim::configure: not inside a kernel or a callback");
+  unseen_.clear();
   for (int d = 0; d < kMaxDevices; ++d) {
     drain_device(d);
+    if (errors_[d]) unseen_.push_back(Device(kSim, d).str() + ": " + text_of(errors_[d]));
     defaults_[d].number = -1;
     errors_[d] = nullptr;
   }
@@ -115,6 +128,12 @@ void SimStreams::restart(const Options& o) {
   options_ = o;
   random_ = o.seed * 0x9E3779B97F4A7C15u + 0x1234567;
   mood_ = static_cast<int>(draw(4));
+  return static_cast<int64_t>(unseen_.size());
+}
+
+std::vector<std::string> SimStreams::unseen_errors() {
+  std::lock_guard lock(mutex_);
+  return unseen_;
 }
 
 Options SimStreams::options() {
@@ -137,20 +156,23 @@ int64_t SimStreams::run(int64_t tasks) {
   return ran;
 }
 
-void configure(const Options& o) {
-  SimStreams::instance().restart(o);
+int64_t configure(const Options& o) {
+  const int64_t unseen = SimStreams::instance().restart(o);
   if (tenon::detail::registered_raw_streams(kSim) == &SimStreams::instance())
     tenon::detail::destroy_pooled_events(kSim);
   tenon::detail::exchange_raw_streams(kSim, &SimStreams::instance());
   if (hooks.started) hooks.started();
+  return unseen;
 }
-void reset(uint64_t seed) {
+int64_t reset(uint64_t seed) {
   Options o = options();
   o.seed = seed;
-  SimStreams::instance().restart(o);
+  const int64_t unseen = SimStreams::instance().restart(o);
   tenon::detail::forget_pooled_streams(kSim);
   tenon::detail::destroy_pooled_events(kSim);  // so that the same calls are made whatever ran before
+  return unseen;
 }
+std::vector<std::string> unseen_errors() { return SimStreams::instance().unseen_errors(); }
 Options options() { return SimStreams::instance().options(); }
 const char* name(CallKind kind) { return kNames[static_cast<int>(kind)]; }
 void fail(CallKind kind, int64_t index, int64_t count) {

@@ -34,10 +34,14 @@ struct Options {
 
 /// Sets the devices up; without it they are as Options says. No tensor, event or exclusive stream of the simulated
 /// device may be in use in any thread: DeviceError when memory still is. Cached memory is given back, streams are made
-/// anew, faults, counters and the log are cleared, and the calling thread's current streams are the default ones.
-TENON_API void configure(const Options& options);
+/// anew, faults, counters, the log and the statistics of the devices' memory begin anew, and the calling thread's current
+/// streams are the default ones. Returns how many errors in data nobody has waited for: unseen_errors() has them.
+TENON_API int64_t configure(const Options& options);
 /// configure() with the options in force and another seed; cheap, for many small programs.
-TENON_API void reset(uint64_t seed);
+TENON_API int64_t reset(uint64_t seed);
+/// What queued kernels threw and no wait has reported before the last configure or reset (the first of each device):
+/// "sim:0: index_select: ...". A program that ends without waiting for its stream has not heard of them.
+TENON_API std::vector<std::string> unseen_errors();
 TENON_API Options options();
 
 /// What can be counted, and can fail. A failing allocation is a device without memory (the allocator's ladder goes on,

@@ -45,7 +45,8 @@ class SimStreams final : public RawStreams {
   bool is_capturing(int, void*) override { return false; }
 
   // ---- sim.h ----
-  void restart(const Options& options);
+  int64_t restart(const Options& options);
+  std::vector<std::string> unseen_errors();
   Options options();
   void fail(int kind, int64_t index, int64_t count);
   void clear_faults();
@@ -112,6 +113,7 @@ class SimStreams final : public RawStreams {
   std::map<void*, std::unique_ptr<VirtualStream>> streams_;
   std::vector<VirtualStream*> busy_;
   std::exception_ptr errors_[kMaxDevices];
+  std::vector<std::string> unseen_;  // errors that the last restart found
   std::map<const char*, std::pair<int64_t, Place>> places_;
   std::vector<Fault> faults_;
   std::vector<std::string> log_;

@@ -3,6 +3,7 @@
 // and CUDA memory where there is a GPU.
 #include <tenon/memory/allocator.h>
 #include <tenon/memory/raw_memory.h>
+#include <tenon/memory/settings.h>
 #include <tenon/streams/guard.h>
 #include <tenon/streams/raw_streams.h>
 #include <tenon/tenon.h>
@@ -228,12 +229,36 @@ TEST_CASE("fork: the child allocates and frees, also blocks of the parent, while
 #endif
 }
 
+TEST_CASE("settings: the struct is as good as the text, and refused where the text could not say it") {
+  const Settings restore("");
+  memory::AllocatorSettings typed;
+  typed.max_split_size = 64 * MiB;
+  typed.poison_free = true;
+  memory::set_allocator_settings(typed);
+  CHECK(memory::allocator_settings() == "backend:caching,max_split_size_mb:64,poison_free:True");
+  typed.small_pool_limit = 700;
+  const std::string error = error_of<ValueError>([&] { memory::set_allocator_settings(typed); });
+  CHECK(contains(error, "small_pool_limit"));
+  CHECK(contains(error, "KiB"));
+  CHECK(memory::allocator_settings() == "backend:caching,max_split_size_mb:64,poison_free:True");
+}
+
+TEST_CASE("record_stream: a stream of another device type is an error") {
+  use_sim();
+  const Tensor on_host = ones({100}), on_sim = empty({100}, device(Device(kSim, 0)));
+  CHECK(contains(error_of<DeviceError>([&] { on_host.record_stream(current_stream(Device(kSim, 0))); }),
+                 "record_stream"));
+  CHECK(contains(error_of<DeviceError>([&] { on_sim.record_stream(current_stream(kHost)); }), "expected one of sim:0"));
+  CHECK_NOTHROW(on_sim.record_stream(current_stream(Device(kSim, 0))));
+  CHECK_NOTHROW(on_host.record_stream(current_stream(kHost)));
+}
+
 TEST_CASE("pinned memory without CUDA: an error that says why") {
   if (testing::cuda_available()) TENON_SKIP("there is a CUDA device");
   CHECK_THROWS_AS(memory::allocate_pinned(100), DeviceError);
   CHECK_THROWS_AS(memory::make_storage(kHost, 100, true), DeviceError);
   CHECK_THROWS_AS(memory::allocate(Device(kCUDA, 0), 100), DeviceError);
-  CHECK(error_of<DeviceError>([] { memory::allocate_pinned(100); }).size() > 20);
+  CHECK(error_of<DeviceError>([] { (void)memory::allocate_pinned(100); }).size() > 20);
 }
 
 TEST_CASE("CUDA memory: allocated, cached, given back, out of memory with the card's numbers", "[cuda]") {

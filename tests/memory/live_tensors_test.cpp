@@ -91,6 +91,20 @@ TEST_CASE("live tensors: a leak is traced to the function that made it") {
   CHECK(live_tensors().empty());
 }
 
+TEST_CASE("live tensors: a report cut short says so, and pinned memory is told apart") {
+  const Recording recording;
+  const Tensor a = zeros({1000});
+  const Tensor b = zeros({30});
+  CHECK(live_tensors_report(1).find("... and 1 more place, 120 bytes\n") != std::string::npos);
+  CHECK(live_tensors_report(0).find("... and 2 more places, 4120 bytes\n") != std::string::npos);
+  CHECK(live_tensors_report(2).find("...") == std::string::npos);
+  LiveTensor t = live_tensors().front();
+  CHECK(t.str().find(" on cpu,") != std::string::npos);
+  CHECK_FALSE(t.pinned);
+  t.pinned = true;
+  CHECK(t.str().find(" on cpu (pinned),") != std::string::npos);
+}
+
 TEST_CASE("live tensors: off means forgotten") {
   Tensor a;
   {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The ladder: its order, that each rung can save a call, the numbers and verdicts of the error, recovery.
 #include <tenon/memory/caching_allocator.h>
+#include <tenon/streams/op_context.h>
 
 #include <algorithm>
 #include <string>
@@ -178,7 +179,7 @@ TEST_CASE("out of memory: the verdict is full when nothing would help") {
   const Stream stream = FakeStreams::instance().stream(4);
   Block* held = allocator.allocate(90 * MiB, stream);
   const OutOfMemoryError error = failure(allocator, 30 * MiB, stream);
-  CHECK(contains(error.what(), "verdict: the memory is really full: free 20.00 MiB more"));
+  CHECK(contains(error.what(), "verdict: the memory is really full: free at least 20.00 MiB more"));
   CHECK(contains(error.what(), "settings backend:caching"));
   const std::string text = error.what();
   CHECK(std::count(text.begin(), text.end(), '\n') == 2);
@@ -261,7 +262,7 @@ TEST_CASE("out of memory: the text names what the tape keeps, and no setting tha
     // Pages of expandable segments go back, so there the holes are free memory and a smaller request is served.
     for (int i = 0; i < 10; i += 2) allocator.free(blocks[static_cast<size_t>(i)]);
     text = failure(allocator, expandable ? 60 * MiB : 30 * MiB, stream).what();
-    CHECK(contains(text, expandable ? "really full" : "expandable_segments:True avoids it"));
+    CHECK(contains(text, expandable ? "really full" : "expandable_segments:True avoids it, when set before"));
     CHECK(contains(text, "advise") == false);
     if (expandable) {
       Block* block = allocator.allocate(30 * MiB, stream);
@@ -270,4 +271,92 @@ TEST_CASE("out of memory: the text names what the tape keeps, and no setting tha
     for (int i = 1; i < 10; i += 2) allocator.free(blocks[static_cast<size_t>(i)]);
   }
   CHECK(fake.errors() == 0);
+}
+
+TEST_CASE("out of memory: the verdict of a device that refuses although it has room") {
+  FakeMemory fake(3 * MiB);
+  CachingAllocator allocator(kDevice, &fake);
+  const Stream stream = FakeStreams::instance().stream(4);
+  Block* held = allocator.allocate(1000, stream);  // a segment of 2 MiB
+  Block* most = allocator.allocate(MiB, stream);   // of it; 1 MiB of the device is free
+  const std::string whole = failure(allocator, MiB, stream).what();
+  CHECK(contains(whole,
+                 "verdict: the device refused although 1.00 MiB are free: memory is taken in whole segments, "
+                 "2.00 MiB here; free at least 1.00 MiB more"));
+  CHECK_FALSE(contains(whole, "fragmentation:"));
+  allocator.configure(AllocatorSettings::parse("per_process_memory_fraction:0.999999"));
+  CHECK(contains(failure(allocator, MiB - 100, stream).what(), "the limit of per_process_memory_fraction is reached"));
+  allocator.free(most);
+  allocator.free(held);
+
+  FakeMemory room(1024 * MiB);
+  CachingAllocator refused(kDevice, &room);
+  room.fail_at(1);  // with nothing to give up the first refusal is the last
+  const std::string refusal = failure(refused, 100 * MiB, stream).what();
+  CHECK(contains(refusal, "verdict: the device refused although 1.00 GiB are free"));
+  CHECK(contains(refusal, "another program"));
+}
+
+TEST_CASE("out of memory: holes that the request cannot use are not called usable") {
+  FakeStreams& device = FakeStreams::instance();
+  const Stream stream = device.stream(4), other = device.stream(8);
+  {
+    FakeMemory fake(100 * MiB);
+    CachingAllocator allocator(kDevice, &fake);
+    std::vector<Block*> blocks;
+    for (int i = 0; i < 10; ++i) blocks.push_back(allocator.allocate(10 * MiB, other));
+    for (int i = 0; i < 10; i += 2) allocator.free(blocks[static_cast<size_t>(i)]);
+    const OutOfMemoryError error = failure(allocator, 8 * MiB, stream);
+    CHECK(contains(error.what(), "50.00 MiB are free in pools of other streams, which this request cannot use"));
+    CHECK(contains(error.what(), "largest usable hole 0 bytes"));
+    CHECK(error.numbers().largest_free_block == 0);
+    CHECK(allocator.stats().largest_free_block == 10 * MiB);
+    for (int i = 1; i < 10; i += 2) allocator.free(blocks[static_cast<size_t>(i)]);
+  }
+  {
+    FakeMemory fake(20 * MiB);
+    CachingAllocator allocator(kDevice, &fake);
+    Block* large = allocator.allocate(9 * MiB, stream);  // 11 MiB of the shared segment are free
+    const OutOfMemoryError error = failure(allocator, 1000, stream);
+    CHECK(contains(error.what(), "11.00 MiB are free in the large pool, which this request cannot use"));
+    CHECK(error.numbers().largest_free_block == 0);
+    allocator.free(large);
+  }
+}
+
+TEST_CASE("out of memory: more than there is, or than the limit") {
+  FakeMemory fake(100 * MiB);
+  CachingAllocator allocator(kDevice, &fake);
+  const Stream stream = FakeStreams::instance().stream(4);
+  CHECK(contains(failure(allocator, 200 * MiB, stream).what(),
+                 "verdict: the request is larger than all of the memory, 100.00 MiB"));
+  allocator.configure(AllocatorSettings::parse("per_process_memory_fraction:0.5"));
+  CHECK(contains(failure(allocator, 60 * MiB, stream).what(),
+                 "verdict: the request is larger than the limit of per_process_memory_fraction, 50.00 MiB"));
+}
+
+TEST_CASE("out of memory: a source that does not know its size") {
+  struct Unknown final : RawMemory {
+    void* allocate(int64_t) override { return nullptr; }
+    void release(void*, int64_t) noexcept override {}
+    void info(int64_t& free, int64_t& total) override { free = total = 0; }
+    const char* name() const override { return "unknown"; }
+  } source;
+  CachingAllocator allocator(Device(kCPU), &source, nullptr, MemoryKind::pinned);
+  const std::string text = failure(allocator, 10 * MiB, Stream()).what();
+  CHECK(contains(text, "asked for 10.00 MiB, free unknown\n"));
+  CHECK(contains(text, "verdict: the source gave no more and does not say how much it has"));
+  CHECK_FALSE(contains(text, "others hold"));
+}
+
+TEST_CASE("out of memory: the operator is named") {
+  FakeMemory fake(10 * MiB);
+  CachingAllocator allocator(kDevice, &fake);
+  const OpContext context("matmul(Tensor a, Tensor b) -> Tensor");
+  CHECK(std::string(failure(allocator, 30 * MiB, FakeStreams::instance().stream(4)).what())
+            .rfind("matmul: allocate: sim:0 (fake): out of memory", 0) == 0);
+}
+
+TEST_CASE("out of memory: an empty callback is refused at once") {
+  CHECK_THROWS_AS(add_out_of_memory_callback({}), ValueError);
 }

@@ -30,6 +30,7 @@ class Trace {
     a.name = "cuda:0";
     a.settings = AllocatorSettings().str();
     a.total = int64_t{64} << 30;
+    a.virtual_memory = true;
     snapshot_.allocators.push_back(a);
   }
   uint64_t allocate(int64_t bytes, int32_t stream = 0) {
@@ -225,6 +226,35 @@ TEST_CASE("replay: streams have pools of their own; direct keeps nothing") {
   CHECK(direct.segments_allocated == 10);
   CHECK(direct.reserved == 0);
   CHECK(direct.fragmentation() == 0.0);
+}
+
+TEST_CASE("replay: settings of virtual memory only where the recorded source has it") {
+  Trace trace;  // grows by a little: with expandable segments far less is reserved
+  for (int64_t mib = 20; mib < 60; mib += 2) trace.free(trace.allocate(mib * MiB));
+  const int64_t expanded = replay(trace.snapshot(), 0, "expandable_segments:True").peak_reserved;
+  CHECK(expanded < replay(trace.snapshot(), 0, "").peak_reserved);
+  CHECK(tune(trace.snapshot(), 0).front().settings.find("expandable_segments") != std::string::npos);
+  trace.snapshot().allocators[0].virtual_memory = false;
+  CHECK(replay(trace.snapshot(), 0, "expandable_segments:True").peak_reserved ==
+        replay(trace.snapshot(), 0, "").peak_reserved);
+  for (const ReplayResult& r : tune(trace.snapshot(), 0)) {
+    CHECK(r.settings.find("expandable_segments") == std::string::npos);
+  }
+  // The real ones: the host has none.
+  const DataPtr p = allocate(kHost, 100);
+  const MemorySnapshot real = memory_snapshot();
+  CHECK_FALSE(real.allocators[static_cast<size_t>(cpu_index(real))].virtual_memory);
+  p.deleter(p.context);
+}
+
+TEST_CASE("replay: pinned memory keeps its own rules") {
+  Trace trace;
+  trace.snapshot().allocators[0].name = "pinned";
+  trace.snapshot().allocators[0].virtual_memory = false;
+  trace.free(trace.allocate(101 * MiB - 1));  // above the threshold: exact but for a page
+  CHECK(replay(trace.snapshot(), 0, "").peak_reserved == 101 * MiB);
+  CHECK(replay(trace.snapshot(), 0, "pinned_max_cached_size_mb:10").reserved == 0);
+  CHECK(replay(trace.snapshot(), 0, "pinned_reserve_segment_size_mb:2").failed == 0);
 }
 
 TEST_CASE("replay: errors") {

@@ -84,6 +84,26 @@ TEST_CASE("settings: every key has values that are not the default and read back
   CHECK(AllocatorSettings::keys().size() == std::size(rows) + std::size(fixed));
 }
 
+TEST_CASE("settings: the text says all of a struct, or refuses") {
+  AllocatorSettings s;
+  s.max_split_size = (int64_t{64} << 20) + 1;
+  CHECK(contains(error_of<ValueError>([&] { (void)s.str(); }), "max_split_size_mb"));
+  s = {};
+  s.small_pool_limit = 700;
+  CHECK(contains(error_of<ValueError>([&] { s.check(); }), "small_pool_limit"));
+  s = {};
+  s.max_split_size = INT64_MAX - 1;  // prints as the default would
+  CHECK_THROWS_AS(s.str(), ValueError);
+  s = {};
+  s.per_process_memory_fraction = 2;
+  CHECK_THROWS_AS(s.str(), ValueError);
+  s = {};
+  s.garbage_collection_threshold = 0.123456789012345678;
+  CHECK(AllocatorSettings::parse(s.str()) == s);
+  s.roundup_power2_divisions[3] = 5;
+  CHECK(contains(error_of<ValueError>([&] { (void)s.str(); }), "roundup_power2_divisions"));
+}
+
 TEST_CASE("settings: divisions by size") {
   const AllocatorSettings s = AllocatorSettings::parse("roundup_power2_divisions:[2:1, 8:4,>:16]");
   CHECK(s.roundup_power2_divisions[0] == 1);  // below 2 MiB

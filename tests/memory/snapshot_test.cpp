@@ -260,6 +260,7 @@ TEST_CASE("snapshot: saving says why it cannot") {
 }
 
 TEST_CASE("snapshot: device and pinned memory are told apart", "[cuda]") {
+  TENON_REQUIRE_CUDA();
   const Device gpu(kCUDA, 0);
   const Tensor host = ones({1000}).pin_memory();
   const History history;

@@ -108,8 +108,17 @@ TEST_CASE("summary: abbreviated, with pinned memory") {
 ================================================================================
                                   current         peak    allocated        freed
 Live: blocks in use             12.00 MiB    14.00 MiB   100.00 MiB    88.00 MiB
+  small pool                     2.00 MiB
+  large pool                    10.00 MiB
+  asked for                     11.50 MiB    13.00 MiB
+Waiting for other streams        1.00 MiB
 Cached: free, kept               9.00 MiB
+  whole segments                  0 bytes
+  holes beside live blocks       9.00 MiB
+  largest hole                   6.00 MiB
 Reserved from the device        22.00 MiB    42.00 MiB    42.00 MiB    20.00 MiB
+  small pool                     2.00 MiB
+  large pool                    20.00 MiB
 Pinned host memory: live         1.00 MiB     1.00 MiB     1.00 MiB      0 bytes
   reserved                       2.00 MiB     2.00 MiB     2.00 MiB      0 bytes
 --------------------------------------------------------------------------------
@@ -140,6 +149,7 @@ TEST_CASE("summary: of a real device") {
 }
 
 TEST_CASE("summary: of a GPU, with the pinned memory of the host", "[cuda]") {
+  TENON_REQUIRE_CUDA();
   const Device gpu(kCUDA, 0);
   const Tensor a = ones({1000, 1000}, TensorOptions(gpu)), b = ones({1000}).pin_memory();
   const std::string text = memory_summary(gpu);

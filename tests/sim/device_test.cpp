@@ -232,6 +232,39 @@ TEST_CASE("sim: what a kernel finds wrong with its data is thrown by the next wa
   CHECK(x.index_select(0, from_vector(std::vector<int64_t>{3}).to(kSim0)).item<float>() == 1);
 }
 
+TEST_CASE("sim: configure and reset tell of errors that nobody waited for") {
+  sim::configure({.schedule = sim::Schedule::lazy});
+  {
+    const Tensor x = on_sim(1);
+    const Tensor wrong = x.index_select(0, from_vector(std::vector<int64_t>{99}).to(kSim0));
+  }
+  CHECK(sim::reset(1) == 1);
+  REQUIRE(sim::unseen_errors().size() == 1);
+  CHECK(tenon::testing::contains(sim::unseen_errors()[0], "sim:0: index_select: "));
+  CHECK(sim::configure({}) == 0);
+  CHECK(sim::unseen_errors().empty());
+}
+
+TEST_CASE("sim: configure begins the statistics of memory anew") {
+  sim::configure({.memory_bytes = 64 << 20});
+  on_sim(1, 5 << 20);
+  CHECK_THROWS_AS(empty({64 << 20}, device(kSim0)), OutOfMemoryError);
+  CHECK(memory::memory_stats(kSim0).out_of_memory == 1);
+  CHECK(memory::max_memory_allocated(kSim0) >= 20 << 20);
+  sim::configure({});
+  const memory::MemoryStats s = memory::memory_stats(kSim0);
+  CHECK(s.out_of_memory == 0);
+  CHECK(s.retries == 0);
+  CHECK(s.peak_allocated == 0);
+  CHECK(s.peak_reserved == 0);
+  CHECK(s.peak_active == 0);
+  CHECK(s.allocations == 0);
+  CHECK(s.segments_allocated == 0);
+  CHECK(s.segments_released == 0);
+  CHECK(s.total_reserved == 0);
+  CHECK(s.reserved == 0);
+}
+
 TEST_CASE("sim: calls that are made to fail have the error of a real device") {
   sim::configure({});
   Tensor x = on_sim(1);

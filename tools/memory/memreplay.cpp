@@ -134,6 +134,10 @@ int main(int argc, char** argv) try {
       for (const ReplayResult& r : results) {
         if (r.settings != now) continue;
         const double saved = double(r.peak_reserved - results[0].peak_reserved);
+        if (r.failed <= results[0].failed && saved <= 0.005 * double(r.peak_reserved)) {
+          std::printf("\nnothing helps: the recorded settings are as good\n");
+          break;
+        }
         std::printf("\nbest: TENON_ALLOC_CONF=%s\nsaves %.2f MiB of %.2f (%.1f %%), %lld failures instead of %lld\n",
                     results[0].settings.c_str(), saved / kMiB, double(r.peak_reserved) / kMiB,
                     r.peak_reserved > 0 ? 100 * saved / double(r.peak_reserved) : 0.0,

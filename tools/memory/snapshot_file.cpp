@@ -43,6 +43,8 @@ SnapshotAllocator read_allocator(const Json& j) {
   a.source = j.at("source");
   a.settings = j.at("settings");
   a.total = j.at("total");
+  // Files of the first days do not say.
+  a.virtual_memory = j.value("virtual_memory", a.name != "cpu" && a.name != "pinned" ? 1 : 0) != 0;
   const Json& stats = j.at("stats");
   a.stats.allocated = stats.at("allocated");
   a.stats.reserved = stats.at("reserved");
