@@ -55,6 +55,20 @@ void compute() {
   expect(total == total);
 }
 
+void order() {
+  // [order]
+  Tensor x = randint(0, 100, {4, 8}).to(kFloat32);
+  auto [sorted, places] = sort(x, 1);                            // stable; NaN last
+  auto [best, where_best] = topk(x, 3, 1);                       // [4, 3], the largest first
+  Tensor middle = quantile(x, 0.5, 1);                           // [4]
+  auto [values, inverse, counts] = unique(x, true, true, true);  // the last two when asked for
+  Tensor bins = bucketize(x, arange(0, 100, 10).to(kFloat32));   // which ten each lies in
+  // [order]
+  expect(gather(x, 1, places).eq(sorted).all().item<bool>() && gather(x, 1, where_best).eq(best).all().item<bool>());
+  expect(middle.numel() == 4 && index_select(values, 0, inverse.view({-1})).eq(x.view({-1})).all().item<bool>());
+  expect(counts.sum().item<int64_t>() == 32 && bins.sizes() == x.sizes());
+}
+
 void errors() {
   try {
     matmul(zeros({2, 3}), zeros({4, 5}));
@@ -70,6 +84,7 @@ int main() {
   make();
   index();
   compute();
+  order();
   errors();
   std::cout << memory::memory_stats(kCPU).peak_allocated << " bytes at most\n";
 }

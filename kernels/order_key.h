@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Order keys: unsigned integers in the order elements are sorted in, the same on both devices. -0 and 0 have one key, all
-// NaN have the largest. What a key does not tell (the sign of zero, the bits of a NaN) is read from the element itself.
+// Order keys: unsigned integers in the order elements are sorted in, the same on both devices. -0 and 0 have one key,
+// all NaN have the largest. What a key does not tell (the sign of zero, the bits of a NaN) is read from the element
+// itself.
 #pragma once
 
 #include <tenon/core/dtype.h>

@@ -41,9 +41,7 @@ Range finite_range(const Call& call, const Tensor& self, double low, double high
 Tensor count_places(const Tensor& places, const Tensor& weights, int64_t size, const Tensor& given) {
   const DType t = weights.defined() ? weights.dtype() : kInt64;
   const auto kernel = op::bincount.kernel(places.backend(), dispatch::key_of(t));
-  Tensor out = given.defined() && given.is_contiguous()
-                   ? given
-                   : dispatch::make_tensor({size}, t, places.device());
+  Tensor out = given.defined() && given.is_contiguous() ? given : dispatch::make_tensor({size}, t, places.device());
   out.zero_();
   if (places.numel() != 0 && size != 0)
     kernel(out, places.to(kInt64).contiguous(), weights.defined() ? weights.contiguous() : Tensor());

@@ -95,7 +95,10 @@ Tensor quantiles(Call& call, const Tensor& self, const Operand& q, std::optional
     const Tensor distance = where(endless, 0, sub(high, low));
     result = add(low, linear ? mul(sub(ranks, below.to(ranks.dtype())), distance) : mul(distance, 0.5));
   } else {
-    result = gather(sorted, -1, how == "lower" ? below : how == "higher" ? above : clamp_max(nearest(at, below), n - 1));
+    result = gather(sorted, -1,
+                    how == "lower"    ? below
+                    : how == "higher" ? above
+                                      : clamp_max(nearest(at, below), n - 1));
   }
 
   if (q_tensor.dim() == 0) return result.reshape(kept);

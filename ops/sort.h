@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sorting and order statistics along one dimension, for real numbers and bool. Every order here is stable: equal elements
-// keep the order of their positions, with `descending` too. -0 and 0 are equal; NaN is greater than any number, so it comes
-// last, or first when descending. Indices are int64. A dimension out of range is an IndexError, a complex `self` a DtypeError.
+// Sorting and order statistics along one dimension, for real numbers and bool. Every order here is stable: equal
+// elements keep the order of their positions, with `descending` too. -0 and 0 are equal; NaN is greater than any
+// number, so it comes last, or first when descending. Indices are int64. A dimension out of range is an IndexError, a
+// complex `self` a DtypeError.
 //
-// Kernels see contiguous lines: `self` [..., n] holds the dimension last, results [..., count], or [...] for one element a
-// line. The cells of sort serve argsort and mode's first half, those of kthvalue the medians.
+// Kernels see contiguous lines: `self` [..., n] holds the dimension last, results [..., count], or [...] for one
+// element a line. The cells of sort serve argsort and mode's first half, those of kthvalue the medians.
 #pragma once
 
 #include <tenon/dispatch/register.h>

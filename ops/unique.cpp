@@ -19,15 +19,16 @@ namespace {
 using dispatch::make_tensor;
 
 struct Input {
-  Tensor self;             // of at least one dimension, without a history
-  Tensor rows;             // [n, m], contiguous
-  int64_t dim;             // of the slices
+  Tensor self;  // of at least one dimension, without a history
+  Tensor rows;  // [n, m], contiguous
+  int64_t dim;  // of the slices
   std::vector<int64_t> inverse_sizes;
 };
 
 Input prepare(Call& call, const Tensor& self, std::optional<int64_t> dim) {
   TENON_CHECK(!self.is_complex(), DtypeError, call.name(), ": self: complex numbers have no order");
-  TENON_CHECK(!self.is_meta(), DeviceError, call.name(), ": self: the result's size depends on values, which a meta "
+  TENON_CHECK(!self.is_meta(), DeviceError, call.name(),
+              ": self: the result's size depends on values, which a meta "
               "tensor has not");
   call.enter(self.device());
   if (!dim || self.dim() == 0) {
@@ -67,8 +68,7 @@ std::vector<Tensor> group(const Input& in, const Tensor& rows, const Tensor& ord
   const Tensor firsts = starts.slice(0, 0, count);
   results.push_back(index_select(in.self, in.dim, order.defined() ? index_select(order, 0, firsts) : firsts));
   if (inverse) {
-    const Tensor places =
-        order.defined() ? index_copy(make_tensor({n}, kInt64, device), 0, order, groups) : groups;
+    const Tensor places = order.defined() ? index_copy(make_tensor({n}, kInt64, device), 0, order, groups) : groups;
     results.push_back(places.view(in.inverse_sizes));
   }
   if (counts) results.push_back(sub(cat({firsts.slice(0, 1), full({1}, n, index)}), firsts));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Distinct elements, or slices along a dimension. A NaN equals nothing, itself included, so each of them is distinct. The
-// number of results depends on the data: on a device these operators wait for it.
+// Distinct elements, or slices along a dimension. A NaN equals nothing, itself included, so each of them is distinct.
+// The number of results depends on the data: on a device these operators wait for it.
 #pragma once
 
 #include <tenon/dispatch/register.h>
@@ -18,11 +18,12 @@ TENON_OP(unique,
          void(const Tensor& order, const Tensor& rows))
 // Kernel: the rows of `rows` [n, m], taken in `order` (undefined: as they are), fall into groups of equal neighbours.
 // groups [n]: the number of each row's group; starts [n]: the first row of every group. Returns how many there are.
-TENON_OP(unique_consecutive,
-         "unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) -> Tensor[]",
-         dynamic, kNoInplace | kNonDifferentiable | kNotCapturable,
-         std::vector<Tensor>(const Tensor&, bool, bool, std::optional<int64_t>),
-         int64_t(const Tensor& groups, const Tensor& starts, const Tensor& rows, const Tensor& order))
+TENON_OP(
+    unique_consecutive,
+    "unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) -> Tensor[]",
+    dynamic, kNoInplace | kNonDifferentiable | kNotCapturable,
+    std::vector<Tensor>(const Tensor&, bool, bool, std::optional<int64_t>),
+    int64_t(const Tensor& groups, const Tensor& starts, const Tensor& rows, const Tensor& order))
 
 /// What unique gives; `inverse` and `counts` are undefined unless asked for.
 struct UniqueResult {

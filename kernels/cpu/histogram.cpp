@@ -10,8 +10,8 @@
 namespace tenon::cpu {
 namespace {
 
-// add(table, begin, end) for pieces of n elements; tables of `size` entries are summed into out. How many pieces there are
-// depends on n and size alone, so that sums of floats do not depend on the number of threads.
+// add(table, begin, end) for pieces of n elements; tables of `size` entries are summed into out. How many pieces
+// there are depends on n and size alone, so that sums of floats do not depend on the number of threads.
 template <class T, class F>
 void in_tables(T* out, int64_t size, int64_t n, const F& add) {
   const int64_t pieces = std::clamp<int64_t>(std::min(n / (4 * kGrain), n / (size * 4)), 1, 16);

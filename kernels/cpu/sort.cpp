@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sorting, selection and the most frequent element (ops/sort.h), on pairs of an order key and a position. The pairs are all
-// different, so any method gives the stable order. Long lines are sorted by radix, eight bits a pass, split over the threads
-// when there are fewer lines than threads. The code depends on the element type only where keys are made and values written.
+// Sorting, selection and the most frequent element (ops/sort.h), on pairs of an order key and a position. The pairs
+// are all different, so any method gives the stable order. Long lines are sorted by radix, eight bits a pass, split
+// over the threads when there are fewer lines than threads. The code depends on the element type only where keys are
+// made and values written.
 #include <tenon/dispatch/make_tensor.h>
 #include <tenon/kernels/cpu/parallel.h>
 #include <tenon/kernels/cpu/run_plan.h>
@@ -177,8 +178,8 @@ void sort_cpu(const Tensor& values, const Tensor& indices, const Tensor& self, b
   });
 }
 
-// The k first of the elements from `begin` to `end` in the order of items, in any order, into `best`, which has room for
-// 2 k + 1024: elements that cannot be among them are passed over by their key alone.
+// The k first of the elements from `begin` to `end` in the order of items, in any order, into `best`, which has room
+// for 2 k + 1024: elements that cannot be among them are passed over by their key alone.
 template <class Item, class T>
 int64_t select_first(Item* best, const T* x, int64_t begin, int64_t end, int64_t k, bool inverted) {
   const int64_t room = 2 * k + 1024;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counting by place. Blocks count in shared memory where the table fits, and add their counts to the result's by atomics.
-// Counts are integers, so the order does not matter to them; sums of floating weights may differ in the last bits.
+// Counting by place. Blocks count in shared memory where the table fits, and add their counts to the result's by
+// atomics. Counts are integers, so the order does not matter to them; sums of floating weights may differ in the last
+// bits.
 #include <tenon/kernels/cuda/launch.h>
-#include <tenon/kernels/cuda/scalar.cuh>
 #include <tenon/ops/histogram.h>
 #include <tenon/streams/guard.h>
+#include <tenon/kernels/cuda/scalar.cuh>
 
 #include <algorithm>
 
@@ -22,7 +23,8 @@ __device__ void add_to(double* p, double v) { atomicAdd(p, v); }
 
 // Place: the bin of element i, or a negative number.
 template <class Place>
-__global__ void __launch_bounds__(kThreads) count_kernel(const Place place, int64_t n, int bins, bool shared, int64_t* out) {
+__global__ void __launch_bounds__(kThreads)
+    count_kernel(const Place place, int64_t n, int bins, bool shared, int64_t* out) {
   extern __shared__ unsigned histogram_counts[];
   if (shared) {
     for (int b = threadIdx.x; b < bins; b += kThreads) histogram_counts[b] = 0;

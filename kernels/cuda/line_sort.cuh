@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sorts short lines in shared memory: a bitonic network over pairs of order key and position, which are all different, so the
-// order is stable. A block takes one line, or several that fit together. What is written is a range of the sorted line: all of
-// it (sort), its begin (topk) or one element (order statistics).
+// Sorts short lines in shared memory: a bitonic network over pairs of order key and position, which are all
+// different, so the order is stable. A block takes one line, or several that fit together. What is written is a range
+// of the sorted line: all of it (sort), its begin (topk) or one element (order statistics).
 #pragma once
 
 #include <tenon/kernels/cuda/launch.h>
@@ -124,8 +124,8 @@ __global__ void __launch_bounds__(kLineSortThreads)
 
 }  // namespace detail
 
-/// Sorts `lines` lines of n <= kLineSortLimit elements and writes elements first to first + count - 1 of each. For a median
-/// count is 1 and `first` is not read. `values` may be null.
+/// Sorts `lines` lines of n <= kLineSortLimit elements and writes elements first to first + count - 1 of each. For a
+/// median count is 1 and `first` is not read. `values` may be null.
 template <class T>
 void sort_lines(const T* x, int64_t lines, int64_t n, T* values, int64_t* indices, int64_t first, int64_t count,
                 bool inverted, OrderStatistic statistic = OrderStatistic::kth) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The k largest elements and order statistics. Short lines are sorted in shared memory. In long ones the k-th order key is
-// found by radix select: eight bits a pass from the top, each pass counts the digits of the keys that agree so far. Then the
-// elements before it, and as many equal ones as are wanted, are written in the order of their positions: the same bits every
-// time. Any number of blocks works on a line; what they must know of one another stands in its Selection.
+// The k largest elements and order statistics. Short lines are sorted in shared memory. In long ones the k-th order
+// key is found by radix select: eight bits a pass from the top, each pass counts the digits of the keys that agree so
+// far. Then the elements before it, and as many equal ones as are wanted, are written in the order of their
+// positions: the same bits every time. Any number of blocks works on a line; what they must know of one another
+// stands in its Selection.
 #include <tenon/dispatch/make_tensor.h>
 #include <tenon/kernels/cuda/workspace.h>
 #include <tenon/streams/guard.h>
@@ -66,8 +67,8 @@ __global__ void __launch_bounds__(kThreads)
     s.rank = s.nans < n ? (n - s.nans - 1) / 2 + 1 : 1;
 }
 
-// One pass: counts the digit at `shift` of the keys that begin with what was found; a line's last block to finish finds the
-// next digit. `first`: nothing is found yet. counts: [lines][kDigits], zero before and after.
+// One pass: counts the digit at `shift` of the keys that begin with what was found; a line's last block to finish
+// finds the next digit. `first`: nothing is found yet. counts: [lines][kDigits], zero before and after.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     select_digit_kernel(const Pieces p, const T* x, int shift, bool first, bool inverted, Selection* selections,
@@ -143,8 +144,8 @@ __global__ void __launch_bounds__(kThreads) offsets_kernel(int64_t lines, int64_
   }
 }
 
-// Writes what was chosen, by position: k elements a line (the ones before the found key, then equal ones), or, with `one`,
-// the equal one the rank names.
+// Writes what was chosen, by position: k elements a line (the ones before the found key, then equal ones), or, with
+// `one`, the equal one the rank names.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     write_kernel(const Pieces p, const T* x, bool inverted, bool one, uint32_t k, const Selection* selections,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sorting and the most frequent element. Short lines are sorted in shared memory, long ones by CUB's radix sort of order keys
-// with positions; many long lines by one sort of them all and a second, stable one by line. CUB is instantiated for the four
-// widths of keys, not for the element types.
+// Sorting and the most frequent element. Short lines are sorted in shared memory, long ones by CUB's radix sort of
+// order keys with positions; many long lines by one sort of them all and a second, stable one by line. CUB is
+// instantiated for the four widths of keys, not for the element types.
 #include <tenon/kernels/cuda/workspace.h>
 #include <tenon/streams/guard.h>
 #include <tenon/kernels/cuda/line_sort.cuh>

@@ -2,11 +2,11 @@
 // Order of rows by CUB's merge sort of row numbers, groups of equal rows by a running sum of where they begin. Rows are
 // compared by order keys of 64 bits, so that CUB is instantiated once for all element types.
 #include <tenon/kernels/cuda/launch.h>
-#include <tenon/kernels/cuda/scalar.cuh>
 #include <tenon/kernels/cuda/workspace.h>
 #include <tenon/kernels/order_key.h>
 #include <tenon/ops/unique.h>
 #include <tenon/streams/guard.h>
+#include <tenon/kernels/cuda/scalar.cuh>
 
 #include <cub/device/device_merge_sort.cuh>
 #include <cub/device/device_scan.cuh>

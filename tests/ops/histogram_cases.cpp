@@ -97,11 +97,32 @@ TENON_OP_CASES(histogram) {
         in.add({in.index({5000}, 20000)}).no_layouts().no_destinations();
       })
       .benchmark([](Inputs& in) { in.add({in.index({1 << 20}, 1000)}); })
-      .error<ValueError>("self", [](Inputs& in) { in.add({in.values({1, -1})}); }, kInt64)
-      .error<ShapeError>("self", [](Inputs& in) { in.add({in.tensor({2, 2})}); }, kInt64)
-      .error<DtypeError>("self", [](Inputs& in) { in.add({in.tensor({2})}); }, kFloat32)
-      .error<ShapeError>("weights", [](Inputs& in) { in.add({in.values({1, 2}), in.values({1})}); }, kInt64)
-      .error<ValueError>("minlength", [](Inputs& in) { in.add({in.values({1, 2}), Value(), -1}); }, kInt64);
+      .error<ValueError>(
+          "self",
+          [](Inputs& in) {
+            in.add({in.values({1, -1})});
+          },
+          kInt64)
+      .error<ShapeError>(
+          "self",
+          [](Inputs& in) {
+            in.add({in.tensor({2, 2})});
+          },
+          kInt64)
+      .error<DtypeError>(
+          "self", [](Inputs& in) { in.add({in.tensor({2})}); }, kFloat32)
+      .error<ShapeError>(
+          "weights",
+          [](Inputs& in) {
+            in.add({in.values({1, 2}), in.values({1})});
+          },
+          kInt64)
+      .error<ValueError>(
+          "minlength",
+          [](Inputs& in) {
+            in.add({in.values({1, 2}), Value(), -1});
+          },
+          kInt64);
   op_case(op::histc)
       .dtypes(kReals)
       .reference(histc_reference)
@@ -120,13 +141,26 @@ TENON_OP_CASES(histogram) {
         if (in.is_floating()) in.add({in.values({kNan, 1, kInf, 3, -kInf}), 4, 0, 4});
       })
       .samples([](Inputs& in) {
-        if (in.dtype() == kFloat32 || in.dtype() == kInt32) in.add({in.tensor({500000}, 0.25, 7.75), 1, 0, 8}).no_layouts();
+        if (in.dtype() == kFloat32 || in.dtype() == kInt32)
+          in.add({in.tensor({500000}, 0.25, 7.75), 1, 0, 8}).no_layouts();
       })
-      .benchmark([](Inputs& in) { in.add({in.tensor({1 << 20}, 0, 100), 100, 0, 100}); })
-      .error<ValueError>("bins", [](Inputs& in) { in.add({in.tensor({3}), 0}); })
-      .error<ValueError>("max", [](Inputs& in) { in.add({in.tensor({3}), 3, 5, 1}); })
-      .error<ValueError>("finite", [](Inputs& in) { in.add({in.values({1, kInf}), 3}); })
-      .error<DtypeError>("self", [](Inputs& in) { in.add({in.tensor({3})}); }, kComplex64);
+      .benchmark([](Inputs& in) {
+        in.add({in.tensor({1 << 20}, 0, 100), 100, 0, 100});
+      })
+      .error<ValueError>("bins",
+                         [](Inputs& in) {
+                           in.add({in.tensor({3}), 0});
+                         })
+      .error<ValueError>("max",
+                         [](Inputs& in) {
+                           in.add({in.tensor({3}), 3, 5, 1});
+                         })
+      .error<ValueError>("finite",
+                         [](Inputs& in) {
+                           in.add({in.values({1, kInf}), 3});
+                         })
+      .error<DtypeError>(
+          "self", [](Inputs& in) { in.add({in.tensor({3})}); }, kComplex64);
 
   const Dtypes floats = {kFloat32, kFloat64};
   op_case(op::histogram_bins)
@@ -147,11 +181,20 @@ TENON_OP_CASES(histogram) {
         in.add({in.tensor({0}), in.values({0, 1, 2})});
         in.add({in.tensor({100000}, -5, 5), in.values({-4, -1, 0, 0.5, 4})}).no_layouts();
       })
-      .error<ShapeError>("bins", [](Inputs& in) { in.add({in.tensor({3}), in.tensor({2, 2})}); })
-      .error<ShapeError>("weight", [](Inputs& in) {
-        in.add({in.tensor({3}), in.values({1, 2})}, {{"weight", in.tensor({2})}});
-      })
-      .error<DtypeError>("self", [](Inputs& in) { in.add({in.tensor({3}), in.tensor({3})}); }, kInt64);
+      .error<ShapeError>("bins",
+                         [](Inputs& in) {
+                           in.add({in.tensor({3}), in.tensor({2, 2})});
+                         })
+      .error<ShapeError>("weight",
+                         [](Inputs& in) {
+                           in.add({in.tensor({3}), in.values({1, 2})}, {{"weight", in.tensor({2})}});
+                         })
+      .error<DtypeError>(
+          "self",
+          [](Inputs& in) {
+            in.add({in.tensor({3}), in.tensor({3})});
+          },
+          kInt64);
   op_case(op::histogram)
       .dtypes(floats)
       .ulp(8)
@@ -182,8 +225,22 @@ TENON_OP_CASES(histogram) {
         in.add({in.tensor({0}), 4});
         in.add({in.values({1, 1, 1}), 2});
       })
-      .error<ValueError>("bins", [](Inputs& in) { in.add({in.tensor({3}), 0}); })
-      .error<ValueError>("finite", [](Inputs& in) { in.add({in.values({1, kNan}), 3}); })
-      .error<ValueError>("range", [](Inputs& in) { in.add({in.tensor({3}), 3}, {{"range", in.values({2, 1})}}); })
-      .error<DtypeError>("self", [](Inputs& in) { in.add({in.tensor({3}), 3}); }, kInt64);
+      .error<ValueError>("bins",
+                         [](Inputs& in) {
+                           in.add({in.tensor({3}), 0});
+                         })
+      .error<ValueError>("finite",
+                         [](Inputs& in) {
+                           in.add({in.values({1, kNan}), 3});
+                         })
+      .error<ValueError>("range",
+                         [](Inputs& in) {
+                           in.add({in.tensor({3}), 3}, {{"range", in.values({2, 1})}});
+                         })
+      .error<DtypeError>(
+          "self",
+          [](Inputs& in) {
+            in.add({in.tensor({3}), 3});
+          },
+          kInt64);
 }

@@ -20,7 +20,8 @@ double quantile_of(std::vector<double> v, double q, const std::string& how, bool
   const auto nans = std::count_if(v.begin(), v.end(), [](double x) { return std::isnan(x); });
   if (nans == static_cast<int64_t>(v.size()) || (nans > 0 && !skip_nan)) return kNan;
   const auto n = static_cast<double>(static_cast<int64_t>(v.size()) - nans);
-  const double rank = t == kFloat32 ? static_cast<double>(static_cast<float>(q) * static_cast<float>(n - 1)) : q * (n - 1);
+  const double rank =
+      t == kFloat32 ? static_cast<double>(static_cast<float>(q) * static_cast<float>(n - 1)) : q * (n - 1);
   const double low = v[static_cast<std::size_t>(std::floor(rank))], high = v[static_cast<std::size_t>(std::ceil(rank))];
   if (how == "lower") return low;
   if (how == "higher") return high;
@@ -87,20 +88,37 @@ TENON_OP_CASES(quantile) {
           }
           in.add({in.tensor({3, 700}, -90, 90), in.values({0.1, 0.9}), 1}).no_gradient();
         })
-        .error<ValueError>("q", [](Inputs& in) {
-          in.add({in.tensor({3}), 1.5});
-          in.add({in.tensor({3}), -0.1});
-        })
-        .error<ShapeError>("q", [](Inputs& in) {
-          in.add({in.tensor({3}), in.tensor({2, 2}, 0, 1)});
-          in.add({in.tensor({3}), in.tensor({0})});
-        })
-        .error<DtypeError>("q", [](Inputs& in) { in.add({in.tensor({3}), in.tensor({2}, 0, 1, kFloat64)}); })
-        .error<ValueError>("interpolation", [](Inputs& in) {
-          in.add({in.tensor({3}), 0.5}, {{"interpolation", "cubic"}});
-        })
-        .error<ShapeError>("self", [](Inputs& in) { in.add({in.tensor({0}), 0.5}); })
-        .error<IndexError>("", [](Inputs& in) { in.add({in.tensor({3}), 0.5, 1}); })
-        .error<DtypeError>("self", [](Inputs& in) { in.add({in.tensor({3}), 0.5}); }, kInt64);
+        .error<ValueError>("q",
+                           [](Inputs& in) {
+                             in.add({in.tensor({3}), 1.5});
+                             in.add({in.tensor({3}), -0.1});
+                           })
+        .error<ShapeError>("q",
+                           [](Inputs& in) {
+                             in.add({in.tensor({3}), in.tensor({2, 2}, 0, 1)});
+                             in.add({in.tensor({3}), in.tensor({0})});
+                           })
+        .error<DtypeError>("q",
+                           [](Inputs& in) {
+                             in.add({in.tensor({3}), in.tensor({2}, 0, 1, kFloat64)});
+                           })
+        .error<ValueError>("interpolation",
+                           [](Inputs& in) {
+                             in.add({in.tensor({3}), 0.5}, {{"interpolation", "cubic"}});
+                           })
+        .error<ShapeError>("self",
+                           [](Inputs& in) {
+                             in.add({in.tensor({0}), 0.5});
+                           })
+        .error<IndexError>("",
+                           [](Inputs& in) {
+                             in.add({in.tensor({3}), 0.5, 1});
+                           })
+        .error<DtypeError>(
+            "self",
+            [](Inputs& in) {
+              in.add({in.tensor({3}), 0.5});
+            },
+            kInt64);
   }
 }

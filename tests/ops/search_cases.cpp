@@ -71,8 +71,7 @@ TENON_OP_CASES(search) {
           in.add({sorted(in.tensor({10}, -9, 9)).first, in.tensor({4, 5}, -10, 10)}, {{"right", right}});
           in.add({sorted(in.tensor({3, 7}, -9, 9)).first, in.tensor({3, 5}, -10, 10)}, {{"right", right}});
           in.add({sorted(in.tensor({2, 3, 1}, -9, 9)).first, in.tensor({2, 3, 4}, -10, 10)}, {{"right", right}});
-          in.add({sorted(in.tensor({10}, -2, 2)).first, in.tensor({}, -2, 2)},
-                 {{"out_int32", true}, {"right", right}});
+          in.add({sorted(in.tensor({10}, -2, 2)).first, in.tensor({}, -2, 2)}, {{"out_int32", true}, {"right", right}});
           in.add({sorted(in.tensor({3000}, -90, 90)).first, in.tensor({5000}, -95, 95)}, {{"right", right}});
           in.add({in.tensor({0}), in.tensor({3})}, {{"right", right}});
           in.add({sorted(in.tensor({5})).first, in.tensor({0, 2})}, {{"right", right}});
@@ -92,22 +91,34 @@ TENON_OP_CASES(search) {
       .benchmark([](Inputs& in) {
         in.add({sorted(in.tensor({1 << 16}, -1e6, 1e6)).first, in.tensor({1 << 20}, -1e6, 1e6)});
       })
-      .error<ShapeError>("self", [](Inputs& in) {
-        in.add({in.tensor({2, 3}), in.tensor({3, 3})});
-        in.add({in.tensor({2, 3}), in.tensor({})});
-      })
-      .error<ShapeError>("sorted_sequence", [](Inputs& in) { in.add({in.tensor({}), in.tensor({3})}); })
-      .error<ValueError>("side", [](Inputs& in) {
-        in.add({in.tensor({3}), in.tensor({3})}, {{"side", "middle"}});
-        in.add({in.tensor({3}), in.tensor({3})}, {{"side", "left"}, {"right", true}});
-      })
-      .error<ShapeError>("sorter", [](Inputs& in) {
-        in.add({in.tensor({3}), in.tensor({3})}, {{"sorter", in.integers({0, 1})}});
-      })
-      .error<DtypeError>("sorter", [](Inputs& in) {
-        in.add({in.tensor({3}), in.tensor({3})}, {{"sorter", in.tensor({3})}});
-      })
-      .error<DtypeError>("complex64", [](Inputs& in) { in.add({in.tensor({3}), in.tensor({3})}); }, kComplex64);
+      .error<ShapeError>("self",
+                         [](Inputs& in) {
+                           in.add({in.tensor({2, 3}), in.tensor({3, 3})});
+                           in.add({in.tensor({2, 3}), in.tensor({})});
+                         })
+      .error<ShapeError>("sorted_sequence",
+                         [](Inputs& in) {
+                           in.add({in.tensor({}), in.tensor({3})});
+                         })
+      .error<ValueError>("side",
+                         [](Inputs& in) {
+                           in.add({in.tensor({3}), in.tensor({3})}, {{"side", "middle"}});
+                           in.add({in.tensor({3}), in.tensor({3})}, {{"side", "left"}, {"right", true}});
+                         })
+      .error<ShapeError>("sorter",
+                         [](Inputs& in) {
+                           in.add({in.tensor({3}), in.tensor({3})}, {{"sorter", in.integers({0, 1})}});
+                         })
+      .error<DtypeError>("sorter",
+                         [](Inputs& in) {
+                           in.add({in.tensor({3}), in.tensor({3})}, {{"sorter", in.tensor({3})}});
+                         })
+      .error<DtypeError>(
+          "complex64",
+          [](Inputs& in) {
+            in.add({in.tensor({3}), in.tensor({3})});
+          },
+          kComplex64);
   op_case(op::bucketize)
       .dtypes(ordered)
       .reference([](const Args& args) {
@@ -123,8 +134,16 @@ TENON_OP_CASES(search) {
           if (in.is_floating()) in.add({in.values({kNan, 1}), in.values({0, 1, kInf})}, {{"right", right}});
         }
       })
-      .error<ShapeError>("boundaries", [](Inputs& in) { in.add({in.tensor({3}), in.tensor({2, 2})}); })
-      .error<DtypeError>("complex64", [](Inputs& in) { in.add({in.tensor({3}), in.tensor({3})}); }, kComplex64);
+      .error<ShapeError>("boundaries",
+                         [](Inputs& in) {
+                           in.add({in.tensor({3}), in.tensor({2, 2})});
+                         })
+      .error<DtypeError>(
+          "complex64",
+          [](Inputs& in) {
+            in.add({in.tensor({3}), in.tensor({3})});
+          },
+          kComplex64);
   op_case(op::isin)
       .dtypes(ordered)
       .reference([](const Args& args) {
@@ -144,14 +163,21 @@ TENON_OP_CASES(search) {
       .samples([](Inputs& in) {
         for (const bool invert : {false, true}) {
           in.add({in.values({1, 2, 3, 4, 5, 6}, {2, 3}), in.values({2, 4, 6, 0})}, {{"invert", invert}});
-          in.add({in.values({1, 2, 3}), in.values({2, 2, 1, 0}, {2, 2})}, {{"assume_unique", true}, {"invert", invert}});
+          in.add({in.values({1, 2, 3}), in.values({2, 2, 1, 0}, {2, 2})},
+                 {{"assume_unique", true}, {"invert", invert}});
           in.add({in.values({1, 2, 3}), 2}, {{"invert", invert}});
           in.add({2, in.values({1, 2, 3})}, {{"invert", invert}}).no_destinations();
           in.add({in.tensor({}), in.tensor({4})}, {{"invert", invert}});
           in.add({in.tensor({0}), in.tensor({4})}, {{"invert", invert}});
           in.add({in.tensor({3}), in.tensor({0})}, {{"invert", invert}});
-          if (in.is_floating()) in.add({in.values({kNan, 0.0, kInf}), in.values({kNan, -0.0, 1})}, {{"invert", invert}});
+          if (in.is_floating())
+            in.add({in.values({kNan, 0.0, kInf}), in.values({kNan, -0.0, 1})}, {{"invert", invert}});
         }
       })
-      .error<DtypeError>("complex64", [](Inputs& in) { in.add({in.tensor({3}), in.tensor({3})}); }, kComplex64);
+      .error<DtypeError>(
+          "complex64",
+          [](Inputs& in) {
+            in.add({in.tensor({3}), in.tensor({3})});
+          },
+          kComplex64);
 }

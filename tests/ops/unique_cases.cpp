@@ -47,7 +47,8 @@ std::vector<Array> distinct(const Array& given, bool order, bool inverse, bool c
     std::stable_sort(places.begin(), places.end(), [&](int64_t a, int64_t b) { return less(rows[a], rows[b], exact); });
   std::vector<int64_t> chosen, number(rows.size()), how_many;
   for (std::size_t i = 0; i < places.size(); ++i) {
-    if (i == 0 || !equal(rows[places[i]], rows[places[i - 1]], exact)) chosen.push_back(places[i]), how_many.push_back(0);
+    if (i == 0 || !equal(rows[places[i]], rows[places[i - 1]], exact))
+      chosen.push_back(places[i]), how_many.push_back(0);
     ++how_many.back();
     number[places[i]] = static_cast<int64_t>(chosen.size()) - 1;
   }
@@ -64,7 +65,8 @@ std::vector<Array> distinct(const Array& given, bool order, bool inverse, bool c
     return a;
   };
   if (inverse)
-    results.push_back(integers(number, has_dim ? std::vector<int64_t>{static_cast<int64_t>(rows.size())} : given.sizes));
+    results.push_back(
+        integers(number, has_dim ? std::vector<int64_t>{static_cast<int64_t>(rows.size())} : given.sizes));
   if (counts) results.push_back(integers(how_many, {static_cast<int64_t>(how_many.size())}));
   return results;
 }
@@ -105,9 +107,16 @@ TENON_OP_CASES(unique) {
             inputs(in, [&](Tensor x, Value dim) { in.add({x, counts, inverse, counts, dim}); });
       })
       .benchmark([](Inputs& in) { in.add({in.tensor({1 << 20}, -1e4, 1e4)}); })
-      .error<IndexError>("", [](Inputs& in) { in.add({in.tensor({2, 3}), true, false, false, 2}); })
-      .error<ShapeError>("self", [](Inputs& in) { in.add({in.tensor({2, 0}), true, false, false, 0}); })
-      .error<DtypeError>("self", [](Inputs& in) { in.add({in.tensor({3})}); }, kComplex64);
+      .error<IndexError>("",
+                         [](Inputs& in) {
+                           in.add({in.tensor({2, 3}), true, false, false, 2});
+                         })
+      .error<ShapeError>("self",
+                         [](Inputs& in) {
+                           in.add({in.tensor({2, 0}), true, false, false, 0});
+                         })
+      .error<DtypeError>(
+          "self", [](Inputs& in) { in.add({in.tensor({3})}); }, kComplex64);
   op_case(op::unique_consecutive)
       .dtypes(ordered)
       .reference([](const Args& args) {
@@ -119,7 +128,14 @@ TENON_OP_CASES(unique) {
           for (const bool counts : {false, true})
             inputs(in, [&](Tensor x, Value dim) { in.add({x, inverse, counts, dim}); });
       })
-      .error<IndexError>("", [](Inputs& in) { in.add({in.tensor({2, 3}), false, false, 2}); })
-      .error<ShapeError>("self", [](Inputs& in) { in.add({in.tensor({2, 0}), false, false, 0}); })
-      .error<DtypeError>("self", [](Inputs& in) { in.add({in.tensor({3})}); }, kComplex64);
+      .error<IndexError>("",
+                         [](Inputs& in) {
+                           in.add({in.tensor({2, 3}), false, false, 2});
+                         })
+      .error<ShapeError>("self",
+                         [](Inputs& in) {
+                           in.add({in.tensor({2, 0}), false, false, 0});
+                         })
+      .error<DtypeError>(
+          "self", [](Inputs& in) { in.add({in.tensor({3})}); }, kComplex64);
 }
