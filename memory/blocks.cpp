@@ -275,6 +275,8 @@ bool CachingAllocator::idle(const Segment* segment) const {
 
 void CachingAllocator::poison(Block* block) noexcept {
   if (!__atomic_load_n(&poison_free_, __ATOMIC_RELAXED) || !raw_->host_accessible()) return;
+  // Kernels that may still read the block are queued on its stream, and so is whatever uses the memory next.
+  if (raw_->queued()) return raw_->fill(block->ptr, block->size, kPoisonByte, block->pool->stream.handle());
 #if defined(__SANITIZE_ADDRESS__)
   ASAN_POISON_MEMORY_REGION(block->ptr, block->size);
 #else
@@ -285,7 +287,7 @@ void CachingAllocator::poison(Block* block) noexcept {
 // Readable are the bytes asked for, not what rounding added.
 void CachingAllocator::unpoison(Block* block) noexcept {
 #if defined(__SANITIZE_ADDRESS__)
-  if (!raw_->host_accessible()) return;
+  if (!raw_->host_accessible() || raw_->queued()) return;
   const bool exact = __atomic_load_n(&poison_free_, __ATOMIC_RELAXED);
   ASAN_UNPOISON_MEMORY_REGION(block->ptr, exact ? block->requested : block->size);
 #else

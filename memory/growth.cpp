@@ -74,7 +74,8 @@ Block* CachingAllocator::add_segment(const Request& request, void* memory) {
   count_segment(segment, 1);
   count_reserved(segment, size);
   tell(AllocatorEventKind::segment_alloc, segment->stream, memory, size);
-  if (poison_free_ && !request.direct && raw_->host_accessible()) ASAN_POISON_MEMORY_REGION(segment->ptr, size);
+  if (poison_free_ && !request.direct && raw_->host_accessible() && !raw_->queued())
+    ASAN_POISON_MEMORY_REGION(segment->ptr, size);
   cut_and_hand_out(block, rest, request);
   if (request.direct) block->state = BlockState::direct;
   return block;

@@ -11,6 +11,7 @@ namespace tenon::memory {
 
 RawMemory::~RawMemory() = default;
 void RawMemory::configure(const AllocatorSettings&) {}
+void RawMemory::fill(void*, int64_t, int, void*) noexcept {}
 VirtualMemory::~VirtualMemory() = default;
 
 namespace {

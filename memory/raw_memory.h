@@ -42,6 +42,10 @@ class TENON_API RawMemory {
   virtual const char* name() const = 0;
   /// True when the host may read and write the bytes: only then can free blocks be poisoned.
   virtual bool host_accessible() const { return false; }
+  /// True when work on the bytes may still be queued when they are freed: poison then goes behind it, by fill().
+  virtual bool queued() const { return false; }
+  /// Queues a memset on the stream of that handle; what cannot be queued is left out.
+  virtual void fill(void* p, int64_t bytes, int value, void* stream) noexcept;
   /// Null where segments cannot expand.
   virtual VirtualMemory* virtual_memory() { return nullptr; }
   /// Told of settings before the first allocation and when they change. May throw ValueError: nothing has changed then.

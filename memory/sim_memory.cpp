@@ -71,6 +71,10 @@ class SimMemory final : public RawMemory, public VirtualMemory {
   }
   const char* name() const override { return "sim"; }
   bool host_accessible() const override { return true; }
+  bool queued() const override { return true; }
+  void fill(void* p, int64_t bytes, int value, void* stream) noexcept override {
+    SimStreams::instance().fill(index_, stream, p, bytes, value);
+  }
   VirtualMemory* virtual_memory() override { return this; }
 
   int64_t granularity() const override { return kMapped; }

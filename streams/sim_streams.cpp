@@ -272,6 +272,15 @@ void SimStreams::launch(int device, void* stream, const char* name, Function<voi
   push(find(device, stream), {name, std::move(kernel), nullptr, false});
 }
 
+void SimStreams::fill(int device, void* stream, void* p, int64_t bytes, int value) noexcept {
+  std::lock_guard lock(mutex_);
+  try {
+    push(find(device, stream),
+         {"poison", [=] { std::memset(p, value, static_cast<std::size_t>(bytes)); }, nullptr, false});
+  } catch (...) {  // the stream is gone, or there is no memory for the task
+  }
+}
+
 SimStreams::Place SimStreams::place_of(const void* p) const {
   const char* const c = static_cast<const char*>(p);
   auto after = places_.upper_bound(c);

@@ -59,6 +59,8 @@ class SimStreams final : public RawStreams {
   bool begin(CallKind kind, int device) noexcept;
   /// All work of the device is done; what it threw stays for the next wait. As cudaFree does.
   void settle(int device) noexcept;
+  /// Queues a memset; counts as no call.
+  void fill(int device, void* stream, void* p, int64_t bytes, int value) noexcept;
   /// Tells copies what lies there: memory of a device, page-locked host memory, or (bytes 0) nothing any more.
   enum class Place : uint8_t { pageable, pinned, device };
   void set_place(const void* p, int64_t bytes, Place place);
