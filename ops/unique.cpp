@@ -50,15 +50,17 @@ Input prepare(Call& call, const Tensor& self, std::optional<int64_t> dim) {
   return {self, self.permute(dims).reshape({n, width}).contiguous(), d, {n}};
 }
 
-// Rows of `in` in `order` (undefined: as they stand) become groups, and groups results.
-std::vector<Tensor> group(const Input& in, const Tensor& rows, const Tensor& order, bool inverse, bool counts) {
+// `rows`, taken in `order` (undefined: as they stand), become groups, and groups results: slices of `from` along
+// `dim`, whose slice i is row i. `places`: where row i of the groups stood in the input; undefined: at i.
+std::vector<Tensor> group(const Input& in, const Tensor& from, const Tensor& rows, const Tensor& order,
+                          const Tensor& places, bool inverse, bool counts) {
   const int64_t n = rows.size(0);
   const Device device = rows.device();
   const TensorOptions index = TensorOptions(kInt64).device(device);
   std::vector<Tensor> results;
   const auto kernel = op::unique_consecutive.kernel(rows.backend(), dispatch::key_of(rows.dtype()));
   if (n == 0) {
-    results.push_back(in.self.clone());
+    results.push_back(from.clone());
     if (inverse) results.push_back(zeros(in.inverse_sizes, index));
     if (counts) results.push_back(zeros({0}, index));
     return results;
@@ -66,10 +68,10 @@ std::vector<Tensor> group(const Input& in, const Tensor& rows, const Tensor& ord
   const Tensor groups = make_tensor({n}, kInt64, device), starts = make_tensor({n}, kInt64, device);
   const int64_t count = kernel(groups, starts, rows, order);
   const Tensor firsts = starts.slice(0, 0, count);
-  results.push_back(index_select(in.self, in.dim, order.defined() ? index_select(order, 0, firsts) : firsts));
+  results.push_back(index_select(from, in.dim, order.defined() ? index_select(order, 0, firsts) : firsts));
   if (inverse) {
-    const Tensor places = order.defined() ? index_copy(make_tensor({n}, kInt64, device), 0, order, groups) : groups;
-    results.push_back(places.view(in.inverse_sizes));
+    const Tensor numbers = places.defined() ? index_copy(make_tensor({n}, kInt64, device), 0, places, groups) : groups;
+    results.push_back(numbers.view(in.inverse_sizes));
   }
   if (counts) results.push_back(sub(cat({firsts.slice(0, 1), full({1}, n, index)}), firsts));
   return results;
@@ -81,20 +83,22 @@ std::vector<Tensor> unique(Call& call, const Tensor& self, bool, bool return_inv
                            std::optional<int64_t> dim) {
   const Input in = prepare(call, self, dim);
   const int64_t n = in.rows.size(0);
-  if (n == 0) return group(in, in.rows, {}, return_inverse, return_counts);
-  Tensor order = make_tensor({n}, kInt64, self.device());
+  if (n == 0) return group(in, in.self, in.rows, {}, {}, return_inverse, return_counts);
+  const Tensor order = make_tensor({n}, kInt64, self.device());
   const auto key = dispatch::key_of(self.dtype());
-  if (in.rows.size(1) == 1)
-    op::sort.kernel(self.backend(), key)(Tensor(), order, in.rows.view({n}), false);
-  else
-    op::unique.kernel(self.backend(), key)(order, in.rows);
-  return group(in, in.rows, order, return_inverse, return_counts);
+  if (in.rows.size(1) == 1 && in.self.dim() == 1) {  // single elements: neighbours lie side by side once sorted
+    const Tensor sorted = make_tensor({n}, self.dtype(), self.device());
+    op::sort.kernel(self.backend(), key)(sorted, order, in.rows.view({n}), false);
+    return group(in, sorted, sorted.view({n, 1}), {}, order, return_inverse, return_counts);
+  }
+  op::unique.kernel(self.backend(), key)(order, in.rows);
+  return group(in, in.self, in.rows, order, order, return_inverse, return_counts);
 }
 
 std::vector<Tensor> unique_consecutive(Call& call, const Tensor& self, bool return_inverse, bool return_counts,
                                        std::optional<int64_t> dim) {
   const Input in = prepare(call, self, dim);
-  return group(in, in.rows, {}, return_inverse, return_counts);
+  return group(in, in.self, in.rows, {}, {}, return_inverse, return_counts);
 }
 
 }  // namespace tenon::impl

@@ -70,16 +70,27 @@ Item* radix_sort(Item* items, Item* other, int64_t n, int key_bytes, bool split)
   const int64_t pieces = pieces_of(n, split), size = (n + pieces - 1) / pieces;
   const Buffer<Counts> memory(pieces, 2);
   Counts* const counts = memory.data();
+  // The digits of a whole line are counted at once; those of pieces change with every pass.
+  std::array<Counts, 8> whole;
+  if (pieces == 1) {
+    for (int byte = 0; byte < key_bytes; ++byte) whole[static_cast<std::size_t>(byte)] = {};
+    for (int64_t i = 0; i < n; ++i) {
+      uint64_t key = items[i].key();
+      for (int byte = 0; byte < key_bytes; ++byte, key >>= 8) ++whole[static_cast<std::size_t>(byte)][key & 0xffu];
+    }
+  }
   for (int byte = 0; byte < key_bytes; ++byte) {
     const int shift = 8 * byte;
     const auto digit = [shift](const Item& item) { return static_cast<std::size_t>(item.key() >> shift & 0xffu); };
-    parallel_for(0, pieces, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t p = begin; p < end; ++p) {
-        Counts local{};
-        for (int64_t i = p * size, e = std::min(n, i + size); i < e; ++i) ++local[digit(items[i])];
-        counts[p] = local;
-      }
-    });
+    if (pieces == 1) counts[0] = whole[static_cast<std::size_t>(byte)];
+    if (pieces > 1)
+      parallel_for(0, pieces, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t p = begin; p < end; ++p) {
+          Counts local{};
+          for (int64_t i = p * size, e = std::min(n, i + size); i < e; ++i) ++local[digit(items[i])];
+          counts[p] = local;
+        }
+      });
     int64_t total = 0;
     bool one_digit = false;
     for (std::size_t d = 0; d < 256; ++d) {

@@ -74,20 +74,25 @@ __global__ void __launch_bounds__(kThreads)
     select_digit_kernel(const Pieces p, const T* x, int shift, bool first, bool inverted, Selection* selections,
                         uint32_t* counts) {
   static_assert(kThreads == kDigits);
+  // Keys of floats have few leading digits: neighbouring threads count in tables of their own.
+  constexpr int kTables = 8;
+  __shared__ uint32_t tables[kDigits * kTables];
   __shared__ uint32_t local[kDigits];
   __shared__ bool last;
   Selection& selection = selections[p.line()];
   uint32_t* total = counts + p.line() * kDigits;
   const int t = static_cast<int>(threadIdx.x);
-  local[t] = 0;
+  for (int i = t; i < kDigits * kTables; i += kThreads) tables[i] = 0;
   __syncthreads();
   const uint64_t found = selection.key;
   for (int64_t i = p.begin() + t; i < p.end(); i += kThreads) {
     const uint64_t key = key_of(x[p.line() * p.n + i], inverted);
-    if (first || (key >> shift >> 8) == found) atomicAdd(&local[key >> shift & 255u], 1u);
+    if (first || (key >> shift >> 8) == found) atomicAdd(&tables[(key >> shift & 255u) * kTables + t % kTables], 1u);
   }
   __syncthreads();
-  if (local[t] != 0) atomicAdd(&total[t], local[t]);
+  uint32_t count = 0;
+  for (int i = 0; i < kTables; ++i) count += tables[t * kTables + i];
+  if (count != 0) atomicAdd(&total[t], count);
   __threadfence();
   __syncthreads();
   if (t == 0) last = atomicAdd(&selection.done, 1u) == static_cast<uint32_t>(p.per_line - 1);

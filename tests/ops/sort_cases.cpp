@@ -172,6 +172,10 @@ TENON_OP_CASES(sort) {
     if (in.dtype() != kFloat32 && in.dtype() != kInt64 && in.dtype() != kUInt8 && in.dtype() != kFloat16) return;
     in.add({in.tensor({300000}, -1e4, 1e4), 0}).no_gradient().no_layouts().no_destinations();
     in.add({in.tensor({2, 70000}, -100, 100), 1, true}).no_gradient().no_layouts().no_destinations();
+    in.add({in.tensor({7, 9000}, -100, 100), 1}).no_gradient().no_layouts().no_destinations();
+    in.add({in.tensor({300, 100}, -100, 100), 1, true}).no_gradient().no_layouts().no_destinations();
+    in.add({in.tensor({3, 4096}, -100, 100), 1}).no_gradient().no_layouts().no_destinations();
+    in.add({in.tensor({3, 4097}, -100, 100), 1}).no_gradient().no_layouts().no_destinations();
   };
   op_case(op::sort)
       .dtypes(ordered)
@@ -271,7 +275,8 @@ TENON_OP_CASES(sort) {
               false);
       })
       .samples([](Inputs& in) {
-        if (in.dtype() != kFloat32 && in.dtype() != kInt64) return;
+        if (in.dtype() != kFloat32 && in.dtype() != kInt64 && in.dtype() != kUInt8) return;
+        in.add({in.tensor({9, 9000}, -100, 100), 9000}).no_gradient().no_layouts().no_destinations();
         in.add({in.tensor({300000}, -1e4, 1e4), 123456}).no_gradient().no_layouts().no_destinations();
         in.add({in.tensor({3, 70000}, -100, 100), 35000}).no_gradient().no_layouts().no_destinations();
       })
@@ -312,6 +317,11 @@ TENON_OP_CASES(sort) {
             std::vector<double> v(74, 1);
             for (std::size_t i = 0; i < v.size(); i += 3) v[i] = kNan;
             in.add({in.values(v, {2, 37}), 1}).no_gradient();
+          }
+          if (in.dtype() == kFloat64 || in.dtype() == kBFloat16) {
+            std::vector<double> v;
+            for (int i = 0; i < 30000; ++i) v.push_back(i < 10000 && i % 7 == 3 ? kNan : (i * 7919 % 10007) / 16.0);
+            in.add({in.values(v, {3, 10000}), 1}).no_gradient().no_layouts().no_destinations();
           }
         })
         .benchmark([](Inputs& in) {
@@ -365,6 +375,7 @@ TENON_OP_CASES(sort) {
           in.add({in.tensor({0, 3}), 1, keep}).no_gradient();
         }
         if (is_integral(in.dtype(), true)) in.add({in.tensor({3, 300}, -20, 20), 1}).no_gradient();
+        if (in.dtype() == kInt32) in.add({in.tensor({2, 5000}, -9, 9), 1}).no_gradient().no_layouts();
         if (in.is_floating()) in.add({in.values({kNan, kNan, 1, 0.0, -0.0})}).no_gradient();
       })
       .error<IndexError>("", bad_dim)
