@@ -31,7 +31,13 @@ constinit AllocatorObserver* observer = nullptr;  // under registry_mutex
 AllocatorSettings& settings() {  // under registry_mutex
   static auto* value = new AllocatorSettings;
   if (!settings_read) {
-    if (const char* conf = std::getenv("TENON_ALLOC_CONF")) *value = AllocatorSettings::parse(conf);
+    if (const char* conf = std::getenv("TENON_ALLOC_CONF")) {
+      try {
+        *value = AllocatorSettings::parse(conf);
+      } catch (const ValueError& e) {
+        detail::fail<ValueError>("TENON_ALLOC_CONF: ", e.what());
+      }
+    }
     settings_read = true;
   }
   return *value;
@@ -214,9 +220,20 @@ void set_allocator_settings(const std::string& conf) { set_allocator_settings(Al
 void set_allocator_settings(const AllocatorSettings& parsed) {
   parsed.check();
   std::lock_guard lock(registry_mutex);
+  const AllocatorSettings before = settings_read ? settings() : AllocatorSettings();
   settings_read = true;  // explicit settings win over the environment, also over a mistake in it
+  try {
+    for_each_allocator([&](CachingAllocator& a) { a.configure(parsed); });
+  } catch (...) {  // all or none
+    for_each_allocator([&](CachingAllocator& a) {
+      try {
+        a.configure(before);
+      } catch (...) {
+      }
+    });
+    throw;
+  }
   settings() = parsed;
-  for_each_allocator([&](CachingAllocator& a) { a.configure(parsed); });
   if (parsed.background_trim_ms == 0 && !trimming) return;
   trimming = parsed.background_trim_ms > 0;
   watch_forks();

@@ -42,10 +42,12 @@ CachingAllocator::Request CachingAllocator::make_request(int64_t bytes, const St
                     exact ? kPage : kMinBlock);
   if (TENON_PLANTED(rounded_down)) r.size = std::max(kMinBlock, bytes / kMinBlock * kMinBlock);
   r.small = r.size <= settings_.small_pool_limit;
-  r.segment = r.small                                      ? kSmallSegment
-              : r.size <= settings_.large_segment_size / 2 ? settings_.large_segment_size
-              : exact                                      ? r.size
-                                                           : round_up(r.size, kHugeRounding);
+  // What is not to be cached must not share a segment.
+  const bool alone = kind_ == MemoryKind::pinned && r.size > settings_.pinned_max_cached_size;
+  r.segment = r.small                                                ? kSmallSegment
+              : !alone && r.size <= settings_.large_segment_size / 2 ? settings_.large_segment_size
+              : exact                                                ? r.size
+                                                                     : round_up(r.size, kHugeRounding);
   return r;
 }
 
@@ -145,7 +147,7 @@ Block* CachingAllocator::hand_out(StreamPool* pool, Block* block, int64_t bytes)
     u.peak_allocated = std::max(u.peak_allocated, u.allocated);
     u.peak_requested = std::max(u.peak_requested, u.requested);
     u.peak_active = std::max(u.peak_active, u.allocated + u.pending);
-  } else if (c.allocated > pool->claimed) {
+  } else if (c.allocated > pool->claimed || c.requested > pool->requested_claimed) {
     claim(pool);
   }
   return block;
@@ -163,7 +165,7 @@ void CachingAllocator::count_free(StreamPool* pool, const Block* block) {
   if (!pool->split) [[likely]] {
     usage_.allocated -= block->size;
     usage_.requested -= block->requested;
-  } else if (pool->claimed - c.allocated > kClaim) {
+  } else if (pool->claimed - c.allocated > kClaim || pool->requested_claimed - c.requested > kClaim) {
     claim(pool);
   }
 }
@@ -171,9 +173,9 @@ void CachingAllocator::count_free(StreamPool* pool, const Block* block) {
 // Makes the pool's share of the common counts what it has, and half a kClaim more: a step either way goes unnoticed.
 void CachingAllocator::claim(StreamPool* pool) {
   const int64_t more = pool->count.allocated + kClaim / 2 - pool->claimed;
-  const int64_t asked = pool->count.requested - pool->requested_seen;
+  const int64_t asked = pool->count.requested + kClaim / 2 - pool->requested_claimed;
   pool->claimed += more;
-  pool->requested_seen += asked;
+  pool->requested_claimed += asked;
   const int64_t allocated = __atomic_add_fetch(&usage_.allocated, more, __ATOMIC_RELAXED);
   raise_to(usage_.peak_allocated, allocated);
   raise_to(usage_.peak_requested, __atomic_add_fetch(&usage_.requested, asked, __ATOMIC_RELAXED));
@@ -261,6 +263,7 @@ void CachingAllocator::unlink_segment(Segment* segment) {
   StreamPool* pool = segment->pool;
   --pool->blocks;
   pool->slab.give(segment->first);
+  if (segment->expandable) --pool->ranges;
   if (pool->cursor == segment) pool->cursor = segment->next;
   (segment->prev ? segment->prev->next : pool->segments) = segment->next;
   if (segment->next) segment->next->prev = segment->prev;

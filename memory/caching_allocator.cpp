@@ -170,10 +170,18 @@ void CachingAllocator::configure(const AllocatorSettings& settings) {
   }
   limit_ = limit;
   total_ = total;
-  __atomic_store_n(&poison_free_, settings.poison_free, __ATOMIC_RELAXED);
+  const bool was_poisoned = __atomic_exchange_n(&poison_free_, settings.poison_free, __ATOMIC_RELAXED);
   for (StreamPool* pool : pools_) {
     choose_fast_path(pool);
     merge_front(pool);
+    if (!was_poisoned || settings.poison_free || !raw_->host_accessible()) continue;
+    // Nobody will make these readable when they are handed out, nor what lies behind the bytes in use.
+    for (const Segment* s = pool->segments; s; s = s->next) {
+      for (const Block* b = s->first; b; b = b->next) {
+        if (b->state == BlockState::unmapped || b->state == BlockState::mapping) continue;
+        ASAN_UNPOISON_MEMORY_REGION(b->ptr, b->size);
+      }
+    }
   }
 }
 

@@ -155,7 +155,7 @@ class TENON_API CachingAllocator {
   Block* retry(const Request& request);
   Block* from_device(const Request& request);
   Block* add_segment(const Request& request, void* memory);
-  Block* expand(const Request& request);
+  Block* expand(const Request& request, bool& no_addresses);
   void count_segment(const Segment* segment, int64_t count);
   void count_reserved(const Segment* segment, int64_t bytes);
   int64_t page_size() const;

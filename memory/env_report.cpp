@@ -172,7 +172,7 @@ void report_environment(Report& r) {
   try {
     r.line("settings", memory::allocator_settings());
   } catch (const Error& e) {  // TENON_ALLOC_CONF is wrong: that is worth reading here
-    r.line("settings", e.what());
+    r.line("settings", std::string("invalid: ") + e.what());
   }
   r.section("Environment");
   for (const char* name :

@@ -20,7 +20,7 @@ bool room(const Block* b) { return b->state == BlockState::free || b->state == B
 // At least what the small pool takes at a time, so that its whole() blocks are all that can be released.
 int64_t CachingAllocator::page_size() const { return std::max(raw_->virtual_memory()->granularity(), kHugeRounding); }
 
-Block* CachingAllocator::expand(const Request& request) {
+Block* CachingAllocator::expand(const Request& request, bool& no_addresses) {
   const int64_t page = page_size();
   StreamPool* pool = find_pool(request.stream);
   for (bool added = false;; added = true) {
@@ -63,7 +63,10 @@ Block* CachingAllocator::expand(const Request& request) {
       }
     }
     if (!first) {
-      if (added || !add_range(request, pool)) return nullptr;
+      if (added || !add_range(request, pool)) {
+        no_addresses = true;
+        return nullptr;
+      }
       continue;
     }
     const bool mapped = wanted <= limit_ - __atomic_load_n(&reserved_, __ATOMIC_RELAXED) && map_run(first, last);
@@ -115,9 +118,17 @@ bool CachingAllocator::add_range(const Request& request, StreamPool* pool) {
   VirtualMemory* vm = raw_->virtual_memory();
   int64_t free = 0, total = 0;
   raw_->info(free, total);
-  // An eighth more than there is, so that the end is hardly ever reached.
-  const int64_t range = round_up(std::max(total + total / 8, request.size), page_size());
+  // An eighth more than there is, so that the end is hardly ever reached. Later pools get by with less, and another range
+  // when it is full: addresses are not endless where streams are many.
+  constexpr std::size_t kGenerous = 8;
+  const bool many = pool_at(kGenerous) != nullptr;
+  const int64_t least = round_up(request.size, page_size());
+  int64_t range = std::max(least, round_up(many ? total / 16 : total + total / 8, page_size()));
   void* p = vm->reserve(range);
+  while (!p && range > least) {
+    range = std::max(least, round_up(range / 4, page_size()));
+    p = vm->reserve(range);
+  }
   if (!p) return false;
   try {
     PoolGuard guard(pool);
@@ -131,6 +142,7 @@ bool CachingAllocator::add_range(const Request& request, StreamPool* pool) {
     }
     segment->range = block->size = range;
     segment->expandable = true;
+    ++pool->ranges;
     count_segment(segment, 1);
     list_unmapped(block);
   } catch (...) {
@@ -180,6 +192,7 @@ void CachingAllocator::unlink_unmapped(Block* block) {
 
 // A free block with a whole page in it, free since epoch `before` or earlier. Under the pool's lock.
 Block* CachingAllocator::releasable(StreamPool* pool, int32_t before) const {
+  if (pool->ranges == 0) return nullptr;
   const int64_t page = page_size();
   const auto fits = [&](const Block* b) {
     if (!b->segment->expandable || b->freed_at > before) return false;

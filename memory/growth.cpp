@@ -36,7 +36,11 @@ Block* CachingAllocator::from_device(const Request& request) {
   ensure_background_trim();  // a forked child has none until it grows
   __atomic_add_fetch(&epoch_, 1, __ATOMIC_RELAXED);
   if (settings_.garbage_collection_threshold > 0 && !request.direct) collect_garbage();
-  if (!request.direct && settings_.expandable_segments && raw_->virtual_memory()) return expand(request);
+  if (!request.direct && settings_.expandable_segments && raw_->virtual_memory()) {
+    bool no_addresses = false;
+    Block* block = expand(request, no_addresses);
+    if (block || !no_addresses) return block;  // without addresses for a range an ordinary segment has to do
+  }
   if (request.segment > limit_ - __atomic_load_n(&reserved_, __ATOMIC_RELAXED)) return nullptr;
   RawMemory* raw = request.direct ? exact_ : raw_;
   void* memory = raw->allocate(request.segment);

@@ -32,7 +32,7 @@ void HistoryRecorder::turn(bool on, int64_t max_entries, bool stacks) {
     State& s = *state_;
     std::lock_guard lock(s.mutex);
     s.on = on;
-    s.stacks = stacks;
+    __atomic_store_n(&s.stacks, stacks, __ATOMIC_RELAXED);
     s.capacity = static_cast<size_t>(max_entries);
     s.recorded = 0;
     s.start = std::chrono::steady_clock::now();
@@ -54,7 +54,7 @@ void HistoryRecorder::before(AllocatorEventKind, int64_t) {
   const std::string op(current_operator ? current_operator : "",
                        current_operator ? std::strcspn(current_operator, "(") : 0);
   void* frames[kMaxStackFrames];
-  const int depth = state_->stacks ? capture_stack(frames, kMaxStackFrames) : 0;
+  const int depth = __atomic_load_n(&state_->stacks, __ATOMIC_RELAXED) ? capture_stack(frames, kMaxStackFrames) : 0;
   State& s = *state_;
   std::lock_guard lock(s.mutex);
   if (!s.on) return;

@@ -56,7 +56,8 @@ class HistoryRecorder final : public AllocatorObserver {
   // All of it under `mutex`. A forked child starts with a new one: the old one may be in the middle of a change.
   struct State {
     std::mutex mutex;
-    bool on = false, stacks = true;
+    bool on = false;
+    bool stacks = true;  ///< atomic
     size_t capacity = 0;
     int64_t recorded = 0;
     std::chrono::steady_clock::time_point start;

@@ -3,8 +3,8 @@
 //
 // Note [Observed]. While an observer is set, every allocation and free takes the slow path, which tests one pointer;
 // without one the hot path pays nothing. before() is called without locks, so costly context (a stack) belongs there, in
-// a thread-local; on_event() follows in the same thread, holding the lock of the block's pool: the events of one
-// address come in their true order. A block is reported as freed twice: when its owner asked, and when it became
+// a thread-local; on_event() follows in the same thread. For blocks it holds the lock of their pool, so the events of one
+// address come in their true order; for segments and out_of_memory it may hold no lock, or the one for growing. A block is reported as freed twice: when its owner asked, and when it became
 // reusable, which is later when other streams still used it (then from any thread, without a before()).
 // Thread safety: both are called from many threads at once.
 // Internal: not for users' files.

@@ -2,7 +2,8 @@
 // What happens when the device has no more.
 //
 // Note [Ladder]. After the device has refused once, in this order, trying again after each rung:
-//   1. the callbacks of add_out_of_memory_callback (no lock held: they free what they like);
+//   1. the callbacks of add_out_of_memory_callback (no lock held: they free what they like); a request for more than the
+//      device has, or may give, ends here;
 //   2. wait for blocks that other streams still use;
 //   3. give back idle segments of the large pool, of any stream: the smallest that suffices, else the largest;
 //   4. give back every idle segment;
@@ -95,6 +96,10 @@ Block* CachingAllocator::grow(const Request& request) {
   if (called) {
     if (Block* block = retry(request)) return block;
   }
+  int64_t free = 0, total = 0;
+  raw_->info(free, total);
+  // More than there can ever be: giving up the cache would only slow down what comes next.
+  if (total > 0 && request.bytes > std::min(limit_, total)) raise_out_of_memory(request, slow);
   if (__atomic_load_n(&pending_events_, __ATOMIC_RELAXED) > 0 && !TENON_PLANTED(pending_not_awaited)) {
     finish_pending(/*wait=*/true);
     if (Block* block = retry(request)) return block;

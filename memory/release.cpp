@@ -108,12 +108,24 @@ constexpr int kTrimSegments = 16;
 int64_t CachingAllocator::trim() {
   int64_t longest = 0;
   const int32_t before = trimmed_;
+  if (__atomic_load_n(&pending_events_, __ATOMIC_RELAXED) > 0) {
+    if (std::unique_lock slow(slow_, std::try_to_lock); slow.owns_lock()) {
+      try {
+        finish_pending(/*wait=*/false);
+      } catch (...) {  // the device's error meets whoever waits for it
+      }
+    }
+  }
   for (std::size_t i = 0; StreamPool* pool = pool_at(i); ++i) {
     bool quiet = false;
     for (bool more = true, first = true; more; first = false) {
       PoolGuard guard(pool);
       const HoldTime time(longest);
-      if (first) quiet = std::exchange(pool->trim_seen, pool->count.allocations) == pool->count.allocations;
+      if (first) {
+        // Fewer allocations than blocks in the front: most of it was not touched.
+        const int64_t since = pool->count.allocations - std::exchange(pool->trim_seen, pool->count.allocations);
+        quiet = since == 0 || since < pool->front_blocks;
+      }
       more = quiet && pool->front_blocks > 0;
       if (more) merge_front(pool, kTrimMerges);
       if (first) pool->cursor = pool->segments;

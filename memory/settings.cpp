@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 #include <vector>
 
 namespace tenon::memory {
@@ -60,7 +61,9 @@ string_view trim(string_view s) {
 
 // "[256:1,512:2,>:8]": below 256 MiB 1, from there below 512 MiB 2, above 8.
 void divisions_list(AllocatorSettings& s, string_view key, string_view text, string_view expected) {
-  if (text.size() < 2 || text.back() != ']') bad_value(key, expected, text);
+  if (text.size() < 2 || text.back() != ']' || trim(text.substr(1, text.size() - 2)).empty()) {
+    bad_value(key, expected, text);
+  }
   std::size_t done = 0;
   for (string_view rest = text.substr(1, text.size() - 2); !rest.empty();) {
     const std::size_t comma = std::min(rest.find(','), rest.size());
@@ -71,11 +74,12 @@ void divisions_list(AllocatorSettings& s, string_view key, string_view text, str
     const string_view border = trim(item.substr(0, colon));
     std::size_t end = s.roundup_power2_divisions.size();
     if (border != ">") {
-      const int64_t mib = integer(key, border, 1, 1 << 15, "sizes in MiB, powers of two up to 32768, rising");
-      if ((mib & (mib - 1)) != 0) bad_value(key, "sizes in MiB, powers of two up to 32768, rising", border);
+      constexpr string_view kBorders = "sizes in MiB, powers of two from 2 to 32768, rising";
+      const int64_t mib = integer(key, border, 2, 1 << 15, kBorders);
+      if ((mib & (mib - 1)) != 0) bad_value(key, kBorders, border);
       end = static_cast<std::size_t>(__builtin_ctzll(static_cast<uint64_t>(mib)));
     }
-    if (end < done || (end == done && done > 0)) bad_value(key, expected, text);
+    if (end <= done) bad_value(key, std::string(expected) + "; sizes must rise, and '>' comes last", text);
     const uint8_t n = divisions(key, trim(item.substr(colon + 1)), expected);
     for (; done < end; ++done) s.roundup_power2_divisions[done] = n;
   }
@@ -124,7 +128,7 @@ constexpr Key flag_key(string_view name) {
 }
 
 constexpr Key kKeys[] = {
-    {"backend", "caching or direct",
+    {"backend", "caching, native or direct",
      [](AllocatorSettings& s, const Key& key, string_view text) {
        if (text == "caching" || text == "native") {
          s.backend = AllocatorBackend::caching;
@@ -208,14 +212,46 @@ constexpr FixedKey kFixed[] = {
     {"pinned_max_power2_size_mb", "0", "sizes are not rounded to powers of two; see pinned_max_round_threshold_mb"},
 };
 
+// As the end of an error's text, in lines of up to 100 columns.
 std::string valid_keys() {
-  std::string list;
-  for (const Key& key : kKeys) {
-    if (!list.empty()) list += ", ";
-    list += key.name;
+  std::string list = "\nvalid keys:";
+  size_t line = 1;
+  for (const string_view key : AllocatorSettings::keys()) {
+    if (list.size() - line + key.size() > 98) {
+      line = list.size() + 1;
+      list += "\n ";
+    }
+    list += ' ';
+    list += key;
+    list += ',';
   }
-  for (const FixedKey& key : kFixed) list += ", " + std::string(key.name);
+  list.pop_back();
   return list;
+}
+
+size_t distance(string_view a, string_view b) {  // Levenshtein's
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i);
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t change = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      row[j] = std::min({change, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+// "; did you mean expandable_segments?", or nothing when no key is near.
+std::string suggestion(string_view name) {
+  string_view nearest;
+  size_t least = std::max<size_t>(2, name.size() / 3) + 1;
+  for (const string_view key : AllocatorSettings::keys()) {
+    const size_t d = distance(name, key);
+    if (d < least) least = d, nearest = key;
+  }
+  return nearest.empty() ? std::string() : "; did you mean " + std::string(nearest) + "?";
 }
 
 // The end of an item: a comma outside brackets.
@@ -239,8 +275,8 @@ AllocatorSettings AllocatorSettings::parse(string_view conf) {
     rest = end < rest.size() ? rest.substr(end + 1) : string_view();
     if (item.empty()) continue;
     const size_t colon = item.find(':');
-    TENON_CHECK(colon != string_view::npos, ValueError, "allocator settings: expected key:value,..., got '", item,
-                "'\nvalid keys: ", valid_keys());
+    TENON_CHECK(colon != string_view::npos, ValueError, "allocator settings: expected key:value,..., got '", item, "'",
+                valid_keys());
     const string_view name = trim(item.substr(0, colon));
     const string_view text = trim(item.substr(colon + 1));
     const Key* found = nullptr;
@@ -259,7 +295,7 @@ AllocatorSettings AllocatorSettings::parse(string_view conf) {
                   text, "': ", key.reason);
     }
     if (known) continue;
-    detail::fail<ValueError>("allocator settings: unknown key '", name, "'\nvalid keys: ", valid_keys());
+    detail::fail<ValueError>("allocator settings: unknown key '", name, "'", suggestion(name), valid_keys());
   }
   return settings;
 }

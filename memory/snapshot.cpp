@@ -3,7 +3,9 @@
 #include <tenon/memory/history.h>
 #include <tenon/memory/snapshot.h>
 
+#include <algorithm>
 #include <cstring>
+#include <mutex>
 #include <unordered_map>
 
 namespace tenon::memory {
@@ -62,6 +64,41 @@ const char* name(AllocatorEventKind kind) {
   constexpr const char* kNames[] = {"alloc",        "free_requested", "free_completed", "segment_alloc",
                                     "segment_free", "segment_map",    "segment_unmap",  "out_of_memory"};
   return kNames[static_cast<int>(kind)];
+}
+
+namespace {
+
+struct AtOutOfMemoryPath {
+  std::mutex mutex;  // also: one file is written at a time
+  std::string path;
+};
+AtOutOfMemoryPath& at_out_of_memory_path() {
+  static auto* value = new AtOutOfMemoryPath;  // never destroyed: memory may run out at exit
+  return *value;
+}
+
+std::string save_at_out_of_memory(CachingAllocator& allocator) {
+  const std::vector<AllocatorEntry> all = existing_allocators();
+  // A replay runs out of memory for show.
+  if (std::none_of(all.begin(), all.end(), [&](const auto& e) { return e.allocator == &allocator; })) return {};
+  AtOutOfMemoryPath& to = at_out_of_memory_path();
+  std::lock_guard lock(to.mutex);
+  if (to.path.empty()) return {};
+  try {
+    save_memory_snapshot(to.path);
+    return "\nsnapshot: " + to.path;
+  } catch (const std::exception& e) {  // the error that is about to be thrown matters more
+    return std::string("\nsnapshot: ") + e.what();
+  }
+}
+
+}  // namespace
+
+void snapshot_on_out_of_memory(const std::string& path) {
+  AtOutOfMemoryPath& to = at_out_of_memory_path();
+  std::lock_guard lock(to.mutex);
+  to.path = path;
+  set_at_out_of_memory(path.empty() ? nullptr : &save_at_out_of_memory);
 }
 
 MemorySnapshot memory_snapshot() {

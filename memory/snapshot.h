@@ -77,5 +77,9 @@ TENON_API MemorySnapshot memory_snapshot();
 TENON_API std::string to_json(const MemorySnapshot& snapshot);
 /// Error with the reason when the file cannot be written.
 TENON_API void save_memory_snapshot(const std::string& path);
+/// From now on every OutOfMemoryError saves a snapshot to `path` before it is thrown, while everything that fills the
+/// memory is still there (the catch clause comes after the destructors); the next one overwrites it. The error's text
+/// ends with the path, or with why it could not be written. An empty path ends it.
+TENON_API void snapshot_on_out_of_memory(const std::string& path);
 
 }  // namespace tenon::memory

@@ -11,11 +11,33 @@
 namespace tenon::memory {
 namespace {
 
+// Bytes of the UTF-8 character that begins at `i`; 0 when none does (a path may be any bytes).
+size_t character(std::string_view text, size_t i) {
+  const auto at = [&](size_t k) { return k < text.size() ? static_cast<unsigned char>(text[k]) : 0u; };
+  const unsigned first = at(i);
+  if (first < 0x80) return 1;
+  const size_t n = first >= 0xc2 && first < 0xe0   ? 2
+                   : first >= 0xe0 && first < 0xf0 ? 3
+                   : first >= 0xf0 && first < 0xf5 ? 4
+                                                   : 0;
+  for (size_t k = 1; k < n; ++k) {
+    if ((at(i + k) & 0xc0u) != 0x80) return 0;
+  }
+  const unsigned second = at(i + 1);
+  const bool overlong = (first == 0xe0 && second < 0xa0) || (first == 0xf0 && second < 0x90);
+  const bool outside = (first == 0xed && second > 0x9f) || (first == 0xf4 && second > 0x8f);
+  return overlong || outside ? 0 : n;
+}
+
 void append_quoted(std::string& out, std::string_view text) {
   out += '"';
-  for (const char c : text) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
     const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
+    if (const size_t n = character(text, i); n != 1) {
+      out += n == 0 ? std::string_view("\xef\xbf\xbd") : text.substr(i, n);
+      i += n == 0 ? 0 : n - 1;
+    } else if (c == '"' || c == '\\') {
       out += '\\';
       out += c;
     } else if (byte < 0x20 || byte == 0x7f) {

@@ -85,7 +85,7 @@ void CachingAllocator::note_contention(StreamPool* pool) noexcept {
     for (StreamPool* p : pools_) {
       p->split = true;
       p->claimed = p->count.allocated;
-      p->requested_seen = p->count.requested;
+      p->requested_claimed = p->count.requested;
       __atomic_store_n(&p->lock, &p->own, __ATOMIC_RELEASE);
     }
     return;

@@ -46,7 +46,7 @@ struct alignas(64) StreamPool {
   int32_t front_blocks = 0;
   int64_t front_bytes = 0;
   int64_t claimed = 0;            ///< of the common count of bytes in use; only when split
-  int64_t requested_seen = 0;     ///< likewise of bytes asked for
+  int64_t requested_claimed = 0;  ///< likewise of bytes asked for
   StreamPool** shards = nullptr;  ///< by thread slot
   bool split = false;
   alignas(64) SpinLock own;
@@ -58,6 +58,7 @@ struct alignas(64) StreamPool {
   int contended = 0;
   int64_t blocks = 0;  ///< of any state; a pool without blocks can be recycled
   Segment* segments = nullptr;
+  int64_t ranges = 0;         ///< expandable ones
   Segment* cursor = nullptr;  ///< where background trimming goes on
   int64_t trim_seen = 0;      ///< allocations when it looked last
   Slab<Block> slab;

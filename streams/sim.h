@@ -74,8 +74,8 @@ struct Counters {
   int64_t faults;             ///< calls that were made to fail
 };
 TENON_API Counters counters();
-/// What was called and what ran, in order, one line each: "12 sim:0 stream 1 queue add" (streams are numbered by first
-/// use, 0 is the default stream). Empty unless Options::log.
+/// What was called and what ran, in order, one line each: "12 sim:0 stream 1 queue add". The first number tells how many
+/// tasks had run by then; streams are numbered by first use. Empty unless Options::log.
 TENON_API std::vector<std::string> log();
 
 /// Lets up to `tasks` tasks run, chosen by the seed; returns how many there were to run. Nothing waits.

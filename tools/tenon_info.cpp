@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tenon-info: prints the environment, and why CUDA is unavailable when it is. Exit status 0; with --require-cuda
-// 1 unless CUDA is available, for scripts.
+// 1 unless CUDA is available, for scripts; 2 when TENON_ALLOC_CONF is wrong.
+#include <tenon/memory/allocator.h>
 #include <tenon/memory/env_report.h>
 #include <tenon/streams/availability.h>
 #include <tenon/version.h>
@@ -23,6 +24,8 @@ int main(int argc, char** argv) try {
     }
   }
   std::fputs(tenon::env_report().c_str(), stdout);
+  std::fflush(stdout);
+  tenon::memory::allocator_settings();  // throws when TENON_ALLOC_CONF is wrong
   return require_cuda && !tenon::cuda::is_available() ? 1 : 0;
 } catch (const std::exception& e) {
   std::fprintf(stderr, "tenon-info: %s\n", e.what());

@@ -226,3 +226,52 @@ TEST_CASE("expandable: a random history keeps every invariant") {
   CHECK(fake.used() == 0);
   CHECK(fake.ranges() == 0);
 }
+
+TEST_CASE("expandable: without addresses for a range an ordinary segment does; many pools reserve less") {
+  class Scarce final : public RawMemory, public VirtualMemory {
+   public:
+    explicit Scarce(int64_t addresses) : fake_(GiB, true), addresses_(addresses) {}
+    void* allocate(int64_t bytes) override { return fake_.allocate(bytes); }
+    void release(void* p, int64_t bytes) noexcept override { fake_.release(p, bytes); }
+    void info(int64_t& free, int64_t& total) override { fake_.info(free, total); }
+    const char* name() const override { return "scarce"; }
+    VirtualMemory* virtual_memory() override { return this; }
+    int64_t granularity() const override { return fake_.granularity(); }
+    void* reserve(int64_t bytes) override {
+      if (bytes > addresses_) return nullptr;
+      addresses_ -= bytes;
+      return fake_.reserve(bytes);
+    }
+    bool map(void* p, int64_t bytes) override { return fake_.map(p, bytes); }
+    void unmap(void* p, int64_t bytes) noexcept override { fake_.unmap(p, bytes); }
+    void unreserve(void* p, int64_t bytes) noexcept override {
+      addresses_ += bytes;
+      fake_.unreserve(p, bytes);
+    }
+    int64_t addresses() const { return addresses_; }
+    FakeMemory& fake() { return fake_; }
+
+   private:
+    FakeMemory fake_;
+    int64_t addresses_;
+  };
+  Scarce scarce(100 * MiB);
+  CachingAllocator allocator(kDevice, &scarce);
+  allocator.configure(AllocatorSettings::parse("expandable_segments:True"));
+  FakeStreams& device = FakeStreams::instance();
+  std::vector<Block*> live;
+  for (int32_t s = 0; s < 12; ++s) live.push_back(allocator.allocate(30 * MiB, device.stream(4 + s)));
+  CHECK(scarce.addresses() < 30 * MiB);
+  CHECK(allocator.stats().reserved == 360 * MiB);
+  for (Block* b : live) allocator.free(b);
+  allocator.empty_cache();
+  CHECK(scarce.fake().used() == 0);
+  CHECK(scarce.addresses() == 100 * MiB);
+  CHECK(scarce.fake().errors() == 0);
+
+  Scarce ample(64 * GiB);
+  CachingAllocator busy(kDevice, &ample);
+  busy.configure(AllocatorSettings::parse("expandable_segments:True"));
+  for (int32_t s = 0; s < 100; ++s) busy.free(busy.allocate(3 * MiB, device.stream(4 + s)));
+  CHECK(ample.addresses() > 40 * GiB);  // not 9/8 of the device a hundred times
+}

@@ -335,6 +335,19 @@ TEST_CASE("out of memory: more than there is, or than the limit") {
                  "verdict: the request is larger than the limit of per_process_memory_fraction, 50.00 MiB"));
 }
 
+TEST_CASE("out of memory: a hopeless request does not cost the cache") {
+  FakeMemory fake(100 * MiB);
+  CachingAllocator allocator(kDevice, &fake);
+  const Stream stream = FakeStreams::instance().stream(4);
+  allocator.free(allocator.allocate(40 * MiB, stream));
+  failure(allocator, 200 * MiB, stream);
+  CHECK(allocator.stats().reserved == 40 * MiB);
+  failure(allocator, INT64_MAX, stream);
+  CHECK(allocator.stats().reserved == 40 * MiB);
+  allocator.free(allocator.allocate(80 * MiB, stream));  // possible: now it goes
+  CHECK(allocator.stats().reserved == 80 * MiB);
+}
+
 TEST_CASE("out of memory: a source that does not know its size") {
   struct Unknown final : RawMemory {
     void* allocate(int64_t) override { return nullptr; }

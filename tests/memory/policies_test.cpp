@@ -168,6 +168,42 @@ TEST_CASE("pinned memory: an eighth is wasted at most, nothing above 64 MiB, and
   allocator.free(a);
 }
 
+TEST_CASE("pinned memory: what is too large to be kept shares no segment") {
+  FakeMemory fake(GiB);
+  CachingAllocator allocator(Device(kCPU), &fake, nullptr, MemoryKind::pinned);
+  allocator.configure(conf("pinned_max_cached_size_mb:2"));
+  Block* a = allocator.allocate(3 * MiB, Stream());
+  CHECK(fake.used() == 4 * MiB);
+  allocator.free(a);
+  CHECK(fake.used() == 0);
+  Block* b = allocator.allocate(MiB + MiB / 2, Stream());  // small enough to share one
+  CHECK(fake.used() == 20 * MiB);
+  allocator.free(b);
+  CHECK(broken(allocator, fake) == "");
+}
+
+TEST_CASE("trimming: the front of a pool that is hardly used, and blocks whose events have passed") {
+  FakeStreams& device = FakeStreams::instance();
+  FakeMemory fake(GiB);
+  CachingAllocator allocator(kDevice, &fake);
+  std::vector<Block*> small;
+  for (int i = 0; i < 500; ++i) small.push_back(allocator.allocate(4 * KiB, stream()));
+  Block* shared = allocator.allocate(50 * MiB, stream());
+  allocator.record_stream(shared, device.stream(8));
+  for (Block* b : small) allocator.free(b);
+  allocator.free(shared);
+  device.finish(device.stream(8));
+  for (int round = 0; round < 6; ++round) {
+    allocator.free(allocator.allocate(8 * KiB, stream(12)));
+    Block* now_and_then = allocator.allocate(16 * KiB, stream());
+    allocator.trim();
+    allocator.free(now_and_then);
+  }
+  CHECK(allocator.stats().active == 0);
+  CHECK(fake.used() <= 6 * MiB);
+  CHECK(broken(allocator, fake) == "");
+}
+
 TEST_CASE("pinned memory: a block waits for the streams that copy from it, also when it is not kept") {
   FakeStreams& device = FakeStreams::instance();
   const char* const settings = GENERATE("", "pinned_max_cached_size_mb:1");

@@ -123,11 +123,19 @@ TEST_CASE("settings: an unknown key lists the valid ones") {
   CHECK(contains(unknown, "unknown key 'max_split_size'"));
   for (const std::string_view key : AllocatorSettings::keys()) CHECK(contains(unknown, std::string(key)));
   CHECK(contains(parse("backend"), "expected key:value"));
+  CHECK(contains(unknown, "; did you mean max_split_size_mb?\n"));
+  CHECK(contains(parse("expandable_segment:True"), "; did you mean expandable_segments?\n"));
+  CHECK_FALSE(contains(parse("zzzz:1"), "did you mean"));
+  size_t begin = 0;
+  for (size_t end = unknown.find('\n'); end != std::string::npos; end = unknown.find('\n', begin)) {
+    CHECK(end - begin <= 100);
+    begin = end + 1;
+  }
 }
 
 TEST_CASE("settings: bad values name the key, what was expected and what was given") {
   const char* const rows[][2] = {
-      {"backend:cudaMallocAsync", "caching or direct"},
+      {"backend:cudaMallocAsync", "caching, native or direct"},
       {"max_split_size_mb:19", "at least 20"},
       {"max_split_size_mb:twenty", "at least 20"},
       {"max_split_size_mb:99999999999999999999", "at least 20"},
@@ -137,6 +145,11 @@ TEST_CASE("settings: bad values name the key, what was expected and what was giv
       {"roundup_power2_divisions:[3:1]", "powers of two"},
       {"roundup_power2_divisions:[8:1,4:2]", "list"},
       {"roundup_power2_divisions:[8]", "list"},
+      {"roundup_power2_divisions:[]", "list"},
+      {"roundup_power2_divisions:[1:64,>:2]", "from 2 to 32768"},
+      {"roundup_power2_divisions:[512:1,256:2]", "sizes must rise, and '>' comes last"},
+      {"roundup_power2_divisions:[512:1,512:2]", "sizes must rise"},
+      {"roundup_power2_divisions:[>:1,512:2]", "'>' comes last"},
       {"roundup_power2_divisions:[8:1", "list"},
       {"large_segment_size_mb:3", "from 4"},
       {"garbage_collection_threshold:0", "above 0"},

@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <string>
 #include <thread>
@@ -249,6 +251,41 @@ TEST_CASE("snapshot: the JSON says the same") {
 }
 #endif
 
+TEST_CASE("snapshot: taken when memory runs out, before anything is unwound") {
+  const std::string path = "oom_snapshot_test.json";
+  std::remove(path.c_str());
+  struct Off {
+    ~Off() { snapshot_on_out_of_memory(""); }
+  } off;
+  snapshot_on_out_of_memory(path);
+  const auto fail = [] {
+    const DataPtr local = allocate(Device(kCPU), 7'654'321);
+    struct Give {
+      const DataPtr& p;
+      ~Give() { p.deleter(p.context); }
+    } give{local};
+    (void)allocate(Device(kCPU), int64_t{1} << 60);
+  };
+  const auto text = [&] {
+    try {
+      fail();
+    } catch (const OutOfMemoryError& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  CHECK(text().find("\nsnapshot: " + path) != std::string::npos);
+  std::ifstream file(path);
+  const std::string saved((std::istreambuf_iterator<char>(file)), {});
+  CHECK(saved.find(",7654321,\"in use\"") != std::string::npos);  // what the unwinding has given back
+  std::remove(path.c_str());
+  snapshot_on_out_of_memory("/nonexistent/folder/s.json");
+  CHECK(text().find("snapshot: save_memory_snapshot: path: cannot write '/nonexistent/folder/s.json'") !=
+        std::string::npos);
+  snapshot_on_out_of_memory("");
+  CHECK(text().find("snapshot: ") == std::string::npos);
+}
+
 TEST_CASE("snapshot: saving says why it cannot") {
   try {
     save_memory_snapshot("/nonexistent/folder/snapshot.json");
@@ -280,3 +317,15 @@ TEST_CASE("snapshot: device and pinned memory are told apart", "[cuda]") {
   CHECK(block->requested == 4'000'000);
   CHECK(block->op >= 0);
 }
+
+#if defined(TENON_TEST_JSON)
+TEST_CASE("snapshot: bytes that are no UTF-8 still make JSON") {
+  MemorySnapshot s;
+  s.operators = {"a\xff\xc3(\xed\xa0\x80z", "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80",
+                 std::string("\xe2\x82", 2)};
+  const nlohmann::json json = nlohmann::json::parse(to_json(s));
+  CHECK(json["operators"][0] == "a\xef\xbf\xbd\xef\xbf\xbd(\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbdz");
+  CHECK(json["operators"][1] == s.operators[1]);
+  CHECK(json["operators"][2] == "\xef\xbf\xbd\xef\xbf\xbd");
+}
+#endif

@@ -204,6 +204,16 @@ TEST_CASE("threads: pools get their own locks, and a stream's threads their own 
   reader.join();
   CHECK(clobbered == 0);
   const Stream home = device.stream(4);
+  // As many bytes in blocks, but more of them asked for: that peak is followed too, to 256 KiB per pool.
+  for (const int64_t bytes : {1, 512}) {
+    std::vector<Block*> many;
+    for (int i = 0; i < 100'000; ++i) many.push_back(allocator.allocate(bytes, home));
+    allocated += 100'000;
+    const MemoryStats s = allocator.stats();
+    CHECK(s.requested == 100'000 * bytes);
+    CHECK(s.peak_requested >= s.requested - (256 << 10));
+    for (Block* b : many) allocator.free(b);
+  }
   Block* a = allocator.allocate(300 << 10, home);
   Block* b = allocator.allocate(3 * MiB, home);
   MemoryStats s = allocator.stats();

@@ -84,6 +84,15 @@ int run(int argc, char** argv) {
   for (Entry& e : entries()) {
     if (only.empty() || only == e.area || only == std::to_string(e.claim.number)) chosen.push_back(&e);
   }
+  if (chosen.empty()) {
+    std::string areas;
+    for (const Entry& e : entries()) {
+      if (areas.find(e.area) == std::string::npos) areas += (areas.empty() ? "" : ", ") + std::string(e.area);
+    }
+    std::fprintf(stderr, "tenon-claims: --only: expected the number of a claim or one of %s; got '%s'\n", areas.c_str(),
+                 only.c_str());
+    return 2;
+  }
   std::stable_sort(chosen.begin(), chosen.end(), [](auto* a, auto* b) { return a->claim.number < b->claim.number; });
   if (json) {
     std::printf("{\"tenon\": \"%s\", \"machine\": %s, \"claims\": [", TENON_VERSION, json_text(machine()).c_str());

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 namespace {
 
@@ -15,11 +16,6 @@ constexpr char kUsage[] =
     "usage: tenon-memviz SNAPSHOT.json [LATER.json] -o VIEW.html [--lines]\n"
     "  two snapshots: the page shows the later one and the difference\n"
     "  --lines        adds file and line to the stacks (addr2line; programs need debug information)\n";
-
-void replace(std::string& text, std::string_view mark, std::string_view by) {
-  const size_t at = text.find(mark);
-  text.replace(at, mark.size(), by);
-}
 
 // Inside a script element "<" could end it; JSON has it in strings only, where it may be written as an escape.
 std::string as_data(const std::string& json) {
@@ -74,12 +70,24 @@ int main(int argc, char** argv) try {
     data += as_data(lines ? tenon::tools::with_lines(text, path) : text);
     title += (title.empty() ? "" : " → ") + path.substr(path.rfind('/') + 1);
   }
-  std::string page = kViewerHtml;
-  replace(page, "@TITLE@", html_text(title));
-  replace(page, "@TITLE@", html_text(title));
-  replace(page, "@STYLE@", kViewerStyle);
-  replace(page, "@SCRIPT@", kViewerScript);
-  replace(page, "@DATA@", data);
+  // In one pass, so that nothing that is put in is searched for marks.
+  const std::pair<std::string_view, std::string> parts[] = {{"@TITLE@", html_text(title)},
+                                                            {"@STYLE@", kViewerStyle},
+                                                            {"@SCRIPT@", kViewerScript},
+                                                            {"@DATA@", std::move(data)}};
+  std::string page;
+  const std::string_view form = kViewerHtml;
+  for (size_t at = 0; at < form.size();) {
+    bool mark = false;
+    for (const auto& [name, text] : parts) {
+      if (form.substr(at, name.size()) != name) continue;
+      page += text;
+      at += name.size();
+      mark = true;
+      break;
+    }
+    if (!mark) page += form[at++];
+  }
   std::FILE* file = std::fopen(output.c_str(), "wb");
   if (!file || std::fwrite(page.data(), 1, page.size(), file) != page.size() || std::fclose(file) != 0) {
     std::fprintf(stderr, "tenon-memviz: %s: cannot be written: %s\n", output.c_str(), std::strerror(errno));

@@ -84,6 +84,28 @@ SnapshotEvent read_event(const Json& j, const std::vector<AllocatorEventKind>& k
   return e;
 }
 
+// -1 is unknown; anything else must exist.
+void check_indices(const MemorySnapshot& s) {
+  const auto check = [](int32_t index, size_t size, const char* what) {
+    if (index < -1 || (index >= 0 && static_cast<size_t>(index) >= size)) {
+      throw ValueError(std::string("there is no ") + what + ' ' + std::to_string(index));
+    }
+  };
+  const auto origin = [&](int32_t stack, int32_t op) {
+    check(stack, s.stacks.size(), "stack");
+    check(op, s.operators.size(), "operator");
+  };
+  for (const auto& stack : s.stacks) {
+    for (const int32_t frame : stack) check(frame < 0 ? -2 : frame, s.frames.size(), "frame");
+  }
+  for (const SnapshotEvent& e : s.events) origin(e.stack, e.op);
+  for (const SnapshotAllocator& a : s.allocators) {
+    for (const SnapshotSegment& segment : a.segments) {
+      for (const SnapshotBlock& b : segment.blocks) origin(b.stack, b.op);
+    }
+  }
+}
+
 std::string quoted(const std::string& path) {
   std::string text = "'";
   for (const char c : path) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -152,6 +174,7 @@ MemorySnapshot parse_snapshot(const std::string& text, const std::string& path) 
     }
     s.events.reserve(json.at("events").size());
     for (const Json& e : json.at("events")) s.events.push_back(read_event(e, kinds, s.allocators.size()));
+    check_indices(s);
   } catch (const std::exception& e) {
     detail::fail<ValueError>(path, ": damaged snapshot: ", e.what());
   }

@@ -14,6 +14,7 @@ function bytesText(n) {
   while (v >= 1024 && u < 4) { v /= 1024; ++u; }
   return sign + (u ? v.toFixed(2) : v) + ' ' + units[u];
 }
+const timesText = n => n === 1 ? 'once' : n + ' times';
 function element(tag, text, attributes = {}) {
   const e = document.createElement(tag);
   if (text !== undefined) e.textContent = text;
@@ -202,6 +203,10 @@ function drawTimeline() {
     else if (y !== last || i === state.to) { context.lineTo(x, last); context.lineTo(x, y); }
     last = y;
   }
+  if (h.count === 0) {  // one state: a line from side to side
+    const y = height - h.reservedAt[0] / top * height;
+    context.moveTo(0, y); context.lineTo(width, y);
+  }
   context.stroke();
   context.strokeStyle = '#d1242f';
   for (const i of h.ooms) {
@@ -280,7 +285,7 @@ function drawSegments() {
   const canvas = $('segments'), a = snap.allocators[state.allocator], kRow = 15, kMost = 400;
   const order = [...a.segments].sort((x, y) => y.size - x.size);
   segmentRows = order.slice(0, kMost);
-  $('segment-note').textContent = `${a.segments.length} segments` + (order.length > kMost ? `, the largest ${kMost} are shown` : '') + '; one row each, as wide as the largest';
+  $('segment-note').textContent = `${a.segments.length} ${a.segments.length === 1 ? 'segment' : 'segments'}` + (order.length > kMost ? `, the largest ${kMost} are shown` : '') + '; one row each, as wide as the largest';
   canvas.style.height = Math.max(1, segmentRows.length * kRow + 4) + 'px';
   const width = canvas.width = Math.max(1, Math.round(canvas.clientWidth * scale));
   canvas.height = Math.max(1, Math.round((segmentRows.length * kRow + 4) * scale));
@@ -336,7 +341,7 @@ function drawTables() {
     ['Cached: free, kept', bytesCell(s.reserved - s.active, 'cached')],
     ...(a.tape_bytes ? [['Kept for backward', bytesCell(a.tape_bytes, 'tape_bytes')]] : [])]);
   $('settings').textContent = `${a.source}, ${bytesText(a.total)} in all; ${s.live_blocks} blocks live, ${s.cached_blocks} cached, ${s.segments} segments; ` +
-    `${s.allocations} allocations, ${s.segments_allocated} segments taken, ${s.out_of_memory} times out of memory; settings ${a.settings}; tenon ${snap.tenon}`;
+    `${s.allocations} allocations, ${s.segments_allocated} segments taken, ${timesText(s.out_of_memory)} out of memory; settings ${a.settings}; tenon ${snap.tenon}`;
   const sites = [...liveSites(snap, a).values()].sort((x, y) => y.bytes - x.bytes);
   fillTable($('sites'), ['bytes', 'blocks', 'place'], sites.slice(0, 100).map(x => [bytesCell(x.bytes, 'site'), x.blocks, element('td', x.key, {class: 'text'})]));
 }
