@@ -34,7 +34,10 @@ CachingAllocator::Request CachingAllocator::make_request(int64_t bytes, const St
   Request r{stream, bytes, bytes, bytes, false, settings_.backend == AllocatorBackend::direct};
   if (r.direct || bytes > kLargestRequest)
     return r;  // the latter is refused in from_device; rounding must not overflow
-  const bool exact = kind_ == MemoryKind::pinned && bytes > settings_.pinned_max_round_threshold;
+  // Pinned memory that is not to be cached must not share a segment.
+  const bool alone =
+      kind_ == MemoryKind::pinned && bytes > settings_.pinned_max_cached_size && bytes > settings_.small_pool_limit;
+  const bool exact = alone || (kind_ == MemoryKind::pinned && bytes > settings_.pinned_max_round_threshold);
   // Entry i of the divisions is for 2^i MiB and more.
   const int power = 63 - __builtin_clzll(static_cast<uint64_t>(bytes) | 1);
   const int divisions = exact ? 0 : settings_.roundup_power2_divisions[std::clamp(power - 20, 0, 15)];
@@ -42,8 +45,6 @@ CachingAllocator::Request CachingAllocator::make_request(int64_t bytes, const St
                     exact ? kPage : kMinBlock);
   if (TENON_PLANTED(rounded_down)) r.size = std::max(kMinBlock, bytes / kMinBlock * kMinBlock);
   r.small = r.size <= settings_.small_pool_limit;
-  // What is not to be cached must not share a segment.
-  const bool alone = kind_ == MemoryKind::pinned && r.size > settings_.pinned_max_cached_size;
   r.segment = r.small                                                ? kSmallSegment
               : !alone && r.size <= settings_.large_segment_size / 2 ? settings_.large_segment_size
               : exact                                                ? r.size
