@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the memory goes: summary, live tensors, history, replay. docs/memory_tools.md quotes the marked parts.
+// Where the memory goes: summary, live tensors, history, replay. docs/memory_tools.md and docs/memory.md quote
+// the marked parts.
 //   memory_tools [SNAPSHOT.json]   also saves the history of some training steps there
 #include <tenon/memory/live_tensors.h>
 #include <tenon/memory/replay.h>
@@ -77,5 +78,11 @@ int main(int argc, char** argv) {
   // [summary]
   std::cout << memory::memory_summary(device);
   // [summary]
+  // [callback]
+  std::vector<Tensor> cache = {zeros({1000, 1000}, TensorOptions(device))};  // what can be made again
+  const int64_t id = memory::add_out_of_memory_callback([&](Device, int64_t) { cache.clear(); });
+  train(device, 2);
+  memory::remove_out_of_memory_callback(id);
+  // [callback]
   return was.peak_reserved > 0 && best.peak_reserved > 0 && rounded.failed == 0 ? 0 : 1;
 }

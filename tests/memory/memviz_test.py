@@ -264,6 +264,24 @@ def test_errors(memviz, folder):
     check(subprocess.run([memviz], capture_output=True).returncode == 2, "usage")
 
 
+def test_files(memviz, folder, snapshot_path):
+    """Numbers of stacks that do not exist are told, not drawn; a file may have the name of a mark in the page."""
+    for damage, word in ((lambda s: s["events"][0].__setitem__(7, len(s["stacks"])), "stack"),
+                         (lambda s: s["events"][0].__setitem__(8, -2), "operator"),
+                         (lambda s: s["stacks"][0].__setitem__(0, len(s["frames"])), "frame")):
+        snapshot = json.load(open(snapshot_path))
+        damage(snapshot)
+        bad = os.path.join(folder, "bad.json")
+        json.dump(snapshot, open(bad, "w"))
+        run = subprocess.run([memviz, bad, "-o", os.path.join(folder, "x.html")], capture_output=True, text=True)
+        check(run.returncode == 1 and "there is no " + word in run.stderr, word, run)
+    odd, page = os.path.join(folder, "@DATA@@SCRIPT@.json"), os.path.join(folder, "odd.html")
+    shutil.copy(snapshot_path, odd)
+    subprocess.run([memviz, odd, "-o", page], check=True)
+    text = open(page).read()
+    check(text.count("@DATA@@SCRIPT@.json") == 2 and text.count('<script type="application/json">') == 1, "marks")
+
+
 def test_replay(memreplay, folder, snapshot_path):
     """With the recorded settings the replay reserves what was measured; a smaller device fails; bad input says so."""
     def run(*arguments):
@@ -277,7 +295,18 @@ def test_replay(memreplay, folder, snapshot_path):
     check(replayed["failed"] == 0 and "divisions:4" in conf["settings"], rows)
     tight = json.loads(run(snapshot_path, "--json", "--capacity", "4").stdout)[1]
     check(tight["failed"] > 0 and tight["peak_reserved"] <= 4 << 20, tight)
-    check("best: TENON_ALLOC_CONF=" in run(snapshot_path, "--tune").stdout)
+    tuned = run(snapshot_path, "--tune").stdout
+    check("best: TENON_ALLOC_CONF=" in tuned or "nothing helps: the recorded settings are as good" in tuned, tuned)
+    on_host = next(a for a in json.load(open(snapshot_path))["allocators"] if a["name"] == "cpu")
+    check(on_host["virtual_memory"] == 0, "the host cannot expand segments")
+    check("expandable" not in run(snapshot_path, "--device", "cpu", "--tune").stdout, "offered for the host")
+    # Nothing allocated, nothing to gain.
+    idle = json.load(open(snapshot_path))
+    idle["events"] = []
+    idle["allocators"] = [dict(on_host, segments=[])]
+    path = os.path.join(folder, "idle.json")
+    json.dump(idle, open(path, "w"))
+    check("nothing helps: the recorded settings are as good" in run(path, "--tune").stdout, run(path, "--tune"))
     for arguments, word in (((snapshot_path, "--conf", "no_such:1"), "no_such"), ((snapshot_path, "--device", "cuda:9"), "cpu"),
                             ((os.path.join(folder, "none.json"),), "none.json")):
         failed = run(*arguments)
@@ -297,6 +326,7 @@ def main():
         snapshot = os.path.join(folder, "snapshot.json")
         subprocess.run([options.program, snapshot], check=True, stdout=subprocess.DEVNULL)
         test_replay(options.memreplay, folder, snapshot)
+        test_files(options.memviz, folder, snapshot)
         path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
         if not path:
             print("skipped: no Chromium found (tried " + ", ".join(BROWSERS) + "; set CHROMIUM)")
