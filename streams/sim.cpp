@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The simulated device's controls: options, faults, counters, the log.
+#include <tenon/streams/op_context.h>
 #include <tenon/streams/sim_streams.h>
 #include <tenon/streams/state.h>
 
@@ -7,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <string_view>
 #include <utility>
 
 namespace tenon::sim {
@@ -59,11 +61,14 @@ bool SimStreams::count_call(CallKind kind) {
 
 void SimStreams::enter(CallKind kind, int device) {
   const bool fails = count_call(kind);
+  const int64_t number = counters_.calls[static_cast<int>(kind)];
   advance();
   if (!fails) return;
   note(nullptr, device, "fault", kNames[static_cast<int>(kind)]);
-  detail::fail<CudaError>("sim: ", kNames[static_cast<int>(kind)], " on ", Device(kSim, device),
-                          " was made to fail (sim::fail)");
+  const std::string_view schema = current_operator ? current_operator : "";
+  const std::string_view op = schema.substr(0, schema.find('('));
+  detail::fail<CudaError>(op, op.empty() ? "" : ": ", "sim: ", kNames[static_cast<int>(kind)], " on ",
+                          Device(kSim, device), ", call ", number, " of its kind, was made to fail (sim::fail)");
 }
 
 bool SimStreams::begin(CallKind kind, int device) noexcept {
