@@ -32,6 +32,13 @@ namespace {
 constexpr int64_t MiB = 1 << 20;
 const Device kHost(kCPU);
 
+// The tests of single events are of the caching allocator, whatever TENON_ALLOC_CONF says.
+struct Caching {
+  Caching() { set_allocator_settings(""); }
+  ~Caching() { set_allocator_settings(before); }
+  std::string before = allocator_settings();
+};
+
 struct History {
   explicit History(int64_t max_entries = 100'000, bool stacks = true) {
     record_memory_history(true, max_entries, stacks);
@@ -117,6 +124,7 @@ TEST_CASE("snapshot: blocks tile their segments and add up to the statistics") {
 }
 
 TEST_CASE("snapshot: history has events in order, with the place and the operator") {
+  const Caching caching;
   empty_cache(kHost);
   const DataPtr earlier = take(2000);
   const History history;
@@ -165,6 +173,7 @@ TEST_CASE("snapshot: history has events in order, with the place and the operato
 }
 
 TEST_CASE("snapshot: the ring keeps the newest events, off records nothing") {
+  const Caching caching;
   {
     const History history(16, /*stacks=*/false);
     DataPtr last;
