@@ -217,6 +217,16 @@ TENON_HOST_DEVICE inline T trunc_divide(T a, T b) {
   return a / b;
 }
 
+/// a - b trunc(a / b): the sign of a.
+template <class T>
+TENON_HOST_DEVICE inline T fmod_integer(T a, T b) {
+  if (b == 0) return T(0);
+  if constexpr (std::is_signed_v<T>) {
+    if (b == -1) return T(0);  // the smallest number over -1 would trap
+  }
+  return a % b;
+}
+
 /// a - b floor(a / b): the sign of b.
 template <class T>
 TENON_HOST_DEVICE inline T remainder(T a, T b) {

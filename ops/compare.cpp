@@ -75,31 +75,6 @@ Tensor logical_xor(Call& call, const Tensor& self, const Tensor& other) { return
 }  // namespace tenon::impl
 
 namespace tenon {
-namespace {
-
-void check_bool(const Tensor& t, const char* who) {
-  TENON_CHECK(t.defined() && t.dtype() == kBool, DtypeError, who, ": expected bool tensors, got ",
-              t.defined() ? name(t.dtype()) : "an undefined one", "; there are no bitwise operators");
-}
-
-}  // namespace
-
-Tensor operator&(const Tensor& a, const Tensor& b) {
-  check_bool(a, "operator&"), check_bool(b, "operator&");
-  return op::logical_and(a, b);
-}
-Tensor operator|(const Tensor& a, const Tensor& b) {
-  check_bool(a, "operator|"), check_bool(b, "operator|");
-  return op::logical_or(a, b);
-}
-Tensor operator^(const Tensor& a, const Tensor& b) {
-  check_bool(a, "operator^"), check_bool(b, "operator^");
-  return op::logical_xor(a, b);
-}
-Tensor operator~(const Tensor& a) {
-  check_bool(a, "operator~");
-  return a.logical_not();
-}
 
 bool equal(const Tensor& self, const Tensor& other) {
   TENON_CHECK(self.defined() && other.defined(), ValueError, "equal: expected two tensors, got an undefined one");

@@ -39,11 +39,6 @@ inline Tensor operator<(const Tensor& a, const Operand& b) { return op::lt(a, b)
 inline Tensor operator<=(const Tensor& a, const Operand& b) { return op::le(a, b); }
 inline Tensor operator>(const Tensor& a, const Operand& b) { return op::gt(a, b); }
 inline Tensor operator>=(const Tensor& a, const Operand& b) { return op::ge(a, b); }
-/// Of bool tensors; DtypeError for others: there are no bitwise operators.
-TENON_API Tensor operator&(const Tensor& a, const Tensor& b);
-TENON_API Tensor operator|(const Tensor& a, const Tensor& b);
-TENON_API Tensor operator^(const Tensor& a, const Tensor& b);
-TENON_API Tensor operator~(const Tensor& a);
 
 /// Whether sizes and all values agree (NaN agrees with nothing). Waits for the device.
 TENON_API bool equal(const Tensor& self, const Tensor& other);

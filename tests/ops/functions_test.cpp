@@ -68,14 +68,17 @@ TEST_CASE("factories take options after their numbers", "[functions]") {
   CHECK(normal(2, 0, {3}, kFloat64).to_vector<double>() == Doubles{2, 2, 2});
 }
 
-TEST_CASE("bool tensors combine with the operators of bits, others refuse", "[functions]") {
+TEST_CASE("bool and integer tensors combine with the operators of bits, floats refuse", "[functions]") {
   const Tensor a = tensor({true, true, false, false}), b = tensor({true, false, true, false});
   CHECK((a & b).to_vector<int64_t>() == Ints{1, 0, 0, 0});
   CHECK((a | b).to_vector<int64_t>() == Ints{1, 1, 1, 0});
   CHECK((a ^ b).to_vector<int64_t>() == Ints{0, 1, 1, 0});
   CHECK((~a).to_vector<int64_t>() == Ints{0, 0, 1, 1});
-  CHECK_THROWS_AS(a & arange(4), DtypeError);
-  CHECK_THROWS_AS(~arange(4), DtypeError);
+  CHECK((arange(4) & 2).to_vector<int64_t>() == Ints{0, 0, 2, 2});
+  CHECK((arange(4) << 2).to_vector<int64_t>() == Ints{0, 4, 8, 12});
+  CHECK((~arange(3)).to_vector<int64_t>() == Ints{-1, -2, -3});
+  CHECK_THROWS_AS(a & rand({4}), DtypeError);
+  CHECK_THROWS_AS(~rand({4}), DtypeError);
 }
 
 TEST_CASE("equal and allclose", "[functions]") {
