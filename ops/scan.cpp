@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#define TENON_DEFINE_OPERATORS
+#include <tenon/ops/scan.h>
+
+#include <tenon/dispatch/declare_only.h>
+//
+#include <tenon/dispatch/make_tensor.h>
+#include <tenon/dispatch/pointwise.h>
+#include <tenon/ops/binary.h>
+#include <tenon/ops/cat.h>
+#include <tenon/ops/compare.h>
+#include <tenon/ops/reduce.h>
+#include <tenon/ops/view.h>
+
+namespace tenon::impl {
+namespace {
+
+std::string who(const Call& call) { return std::string(call.name()); }
+
+ScanShape shape_of(const Tensor& x, int64_t dim, bool reverse) {
+  ScanShape s{1, 1, 1, reverse};
+  for (int64_t d = 0; d < x.dim(); ++d) (d < dim ? s.outer : d > dim ? s.inner : s.length) *= x.size(d);
+  return s;
+}
+
+// The kernels see contiguous arrays; what is not is copied on the way in and out.
+template <class Handle>
+Tensor scan(Call& call, const Handle& handle, const Tensor& self, int64_t dim, DType result, bool reverse) {
+  const int64_t d = wrap_dim(dim, self.dim(), who(call).c_str());
+  const Tensor x = self.contiguous();
+  const Tensor out = call.output(0, x.sizes(), result, x.device(), {&x});
+  if (out.is_meta() || out.numel() == 0) return out;
+  const Tensor target = out.is_contiguous() ? out : dispatch::make_tensor(x.sizes(), result, x.device());
+  handle.kernel(x.backend(), dispatch::key_of(x.dtype()))(target, x, shape_of(x, d, reverse));
+  if (!target.is_same(out)) Tensor(out).copy_(target);
+  return out;
+}
+
+template <class Handle>
+Tensor sum_or_product(Call& call, const Handle& handle, const Tensor& self, int64_t dim, std::optional<DType> dtype,
+                      bool reverse) {
+  const DType natural = is_integral(self.dtype(), true) ? kInt64 : self.dtype(), result = dtype.value_or(natural);
+  const Tensor x = result == natural ? self : self.to(result);
+  if (is_integral(result, true) && result != kInt64)
+    return scan(call, handle, x, dim, kInt64, reverse).to(result);  // wraps as the narrower dtype would
+  return scan(call, handle, x, dim, result, reverse);
+}
+
+template <class Handle>
+std::tuple<Tensor, Tensor> extreme(Call& call, const Handle& handle, const Tensor& self, int64_t dim) {
+  TENON_CHECK(!self.is_complex(), DtypeError, call.name(), ": self: complex numbers have no order");
+  const int64_t d = wrap_dim(dim, self.dim(), who(call).c_str());
+  const Tensor x = self.contiguous();
+  std::tuple<Tensor, Tensor> out{call.output(0, x.sizes(), x.dtype(), x.device(), {&x}),
+                                 call.output(1, x.sizes(), kInt64, x.device(), {&x})};
+  const auto& [values, indices] = out;
+  if (values.is_meta() || values.numel() == 0) return out;
+  const bool direct = values.is_contiguous() && indices.is_contiguous();
+  const Tensor v = direct ? values : dispatch::make_tensor(x.sizes(), x.dtype(), x.device());
+  const Tensor i = direct ? indices : dispatch::make_tensor(x.sizes(), kInt64, x.device());
+  handle.kernel(x.backend(), dispatch::key_of(x.dtype()))(v, i, x, shape_of(x, d, false));
+  if (!direct) {
+    Tensor(values).copy_(v);
+    Tensor(indices).copy_(i);
+  }
+  return out;
+}
+
+// y[1:] and y[:-1] along dim.
+Tensor later(const Tensor& y, int64_t dim) { return y.narrow(dim, 1, y.size(dim) - 1); }
+Tensor earlier(const Tensor& y, int64_t dim) { return y.narrow(dim, 0, y.size(dim) - 1); }
+
+// Areas of the trapezoids: (y[i] + y[i+1]) / 2 * width.
+Tensor areas(const Tensor& y, const Operand& width, int64_t dim) {
+  return mul(mul(add(later(y, dim), earlier(y, dim)), width), 0.5);
+}
+// Widths from positions: x of one dimension lies along dim, others broadcast with y.
+Tensor widths(const Call& call, const Tensor& y, const Tensor& x, int64_t dim) {
+  const auto along = [&](const Tensor& t) {
+    DimVector sizes;
+    for (int64_t d = 0; d < y.dim(); ++d) sizes.push_back(d == dim ? t.size(0) : 1);
+    return t.reshape(sizes);
+  };
+  const Tensor p = x.dim() == 1 ? along(x) : x;
+  const int64_t d = p.dim() - y.dim() + dim;
+  TENON_CHECK(d >= 0 && p.size(d) == y.size(dim), ShapeError, call.name(), ": x: expected ", y.size(dim),
+              " positions along dim, got sizes ", x.sizes());
+  return sub(later(p, d), earlier(p, d));
+}
+int64_t checked_dim(const Call& call, const Tensor& y, int64_t dim) {
+  TENON_CHECK(y.dtype() != kBool, DtypeError, call.name(), ": y: bool is not supported");
+  return wrap_dim(dim, y.dim(), who(call).c_str());
+}
+// As a float where it is an integer, 0 where there are no trapezoids.
+Tensor floating(const Tensor& y) { return is_integral(y.dtype()) ? y.to(default_dtype()) : y; }
+Tensor total(const Tensor& area, int64_t dim) {
+  const int64_t dims[1] = {dim};
+  return sum(area, IntArrayRef(dims, 1));
+}
+
+}  // namespace
+
+Tensor cumsum(Call& call, const Tensor& self, int64_t dim, std::optional<DType> dtype, bool reverse) {
+  return sum_or_product(call, op::cumsum, self, dim, dtype, reverse);
+}
+Tensor cumprod(Call& call, const Tensor& self, int64_t dim, std::optional<DType> dtype, bool reverse) {
+  return sum_or_product(call, op::cumprod, self, dim, dtype, reverse);
+}
+Tensor logcumsumexp(Call& call, const Tensor& self, int64_t dim, bool reverse) {
+  TENON_CHECK(self.is_floating_point() || self.is_complex(), DtypeError,
+              "logcumsumexp: self: expected a floating or complex dtype, got ", self.dtype());
+  return scan(call, op::logcumsumexp, self, dim, self.dtype(), reverse);
+}
+std::tuple<Tensor, Tensor> cummax(Call& call, const Tensor& self, int64_t dim) {
+  return extreme(call, op::cummax, self, dim);
+}
+std::tuple<Tensor, Tensor> cummin(Call& call, const Tensor& self, int64_t dim) {
+  return extreme(call, op::cummin, self, dim);
+}
+
+Tensor diff(Call& call, const Tensor& self, int64_t n, int64_t dim, const Tensor& prepend, const Tensor& append) {
+  TENON_CHECK(n >= 0, ValueError, "diff: n: expected at least 0, got ", n);
+  TENON_CHECK(self.dim() > 0, ShapeError, "diff: self: expected at least one dimension, got a 0-dim tensor");
+  const int64_t d = wrap_dim(dim, self.dim(), who(call).c_str());
+  if (n == 0) return self;
+  std::vector<Tensor> parts;
+  if (prepend.defined()) parts.push_back(prepend);
+  parts.push_back(self);
+  if (append.defined()) parts.push_back(append);
+  Tensor x = parts.size() == 1 ? self : cat(parts, d);
+  for (int64_t i = 0; i < n && x.size(d) > 0; ++i)
+    x = x.dtype() == kBool ? logical_xor(later(x, d), earlier(x, d)) : sub(later(x, d), earlier(x, d));
+  return x;
+}
+
+Tensor trapezoid(Call& call, const Tensor& y, const Tensor& x, int64_t dim) {
+  const int64_t d = checked_dim(call, y, dim);
+  const Tensor f = floating(y);
+  if (f.size(d) == 0) return total(f, d);
+  return total(areas(f, widths(call, f, x, d), d), d);
+}
+Tensor trapezoid_dx(Call& call, const Tensor& y, const Scalar& dx, int64_t dim) {
+  const int64_t d = checked_dim(call, y, dim);
+  const Tensor f = floating(y);
+  return f.size(d) == 0 ? total(f, d) : total(areas(f, dx, d), d);
+}
+Tensor cumulative_trapezoid(Call& call, const Tensor& y, const Tensor& x, int64_t dim) {
+  const int64_t d = checked_dim(call, y, dim);
+  const Tensor f = floating(y);
+  return f.size(d) == 0 ? f : cumsum(areas(f, widths(call, f, x, d), d), d);
+}
+Tensor cumulative_trapezoid_dx(Call& call, const Tensor& y, const Scalar& dx, int64_t dim) {
+  const int64_t d = checked_dim(call, y, dim);
+  const Tensor f = floating(y);
+  return f.size(d) == 0 ? f : cumsum(areas(f, dx, d), d);
+}
+
+}  // namespace tenon::impl

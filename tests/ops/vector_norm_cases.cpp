@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of ops/vector_norm.h.
+#include <tenon/ops/vector_norm.h>
+
+#include "tests/support/op_case.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+using namespace tenon;
+using namespace tenon::testing;
+
+namespace {
+
+const double kInfinity = std::numeric_limits<double>::infinity();
+const Dtypes kFloatsAndComplexes = kFloats + kComplexes;
+
+double norm_of(const std::vector<double>& v, double p) {
+  long double sum = 0;
+  double most = 0, least = kInfinity;
+  bool nan = false;
+  for (const double a : v) {
+    nan = nan || std::isnan(a);
+    most = std::max(most, a);
+    least = std::min(least, a);
+    if (p == 0)
+      sum += a != 0;
+    else if (!std::isinf(p))
+      sum += std::pow(static_cast<long double>(a), static_cast<long double>(p));
+  }
+  if (nan && p != 0) return std::nan("");
+  if (std::isinf(p)) return p > 0 ? most : least;
+  return static_cast<double>(p == 0 ? sum : std::pow(sum, 1 / static_cast<long double>(p)));
+}
+
+/// Over `dims` of x (none: all); `f` gets the magnitudes of each result in row-major order of dims.
+Array reduced(const Array& x, const std::vector<int64_t>& dims, bool keepdim, DType t,
+              const std::function<double(const std::vector<double>&)>& f) {
+  std::vector<bool> gone(x.sizes.size(), dims.empty());
+  for (const int64_t d : dims)
+    if (!x.sizes.empty()) gone[d < 0 ? d + x.dim() : d] = true;
+  std::vector<int64_t> kept(x.sizes), sizes;
+  for (std::size_t d = 0; d < gone.size(); ++d) {
+    if (gone[d]) kept[d] = 1;
+    if (!gone[d] || keepdim) sizes.push_back(kept[d]);
+  }
+  std::vector<std::vector<double>> groups(static_cast<std::size_t>(count(kept)));
+  std::size_t n = 0;
+  each_index(x.sizes, [&](const std::vector<int64_t>& at) {
+    std::vector<int64_t> to = at;
+    for (std::size_t d = 0; d < gone.size(); ++d)
+      if (gone[d]) to[d] = 0;
+    groups[flat_index(to, kept)].push_back(std::abs(x.data[n++].z));
+  });
+  Array out = make_array(t, sizes);
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    const double value = f(groups[i]);
+    out.data[i] = value;
+    out.scale.push_back(std::isfinite(value) ? value * (1 + static_cast<double>(groups[i].size()) / 8) : 0);
+  }
+  return out;
+}
+
+void norm_samples(Inputs& in) {
+  for (const double p : {2.0, 1.0, 0.0, 3.0, 1.5, 0.5, kInfinity, -kInfinity, -1.0}) {
+    const Scalar ord(p);
+    in.add({in.tensor({7}, 0.5, 4), ord}).gradient = p != 0;
+    in.add({in.tensor({3, 4, 2}, -4, -0.5), ord, ints({1})}).gradient = p != 0;
+    in.add({in.tensor({3, 4, 2}, 0.5, 4), ord, ints({0, -1}), true}).gradient = p != 0;
+    in.add({in.tensor({}, 0.5, 4), ord}).gradient = p != 0;
+    in.add({in.tensor({40, 300}), ord, ints({1})}).no_gradient();
+    in.add({in.tensor({300, 40}), ord, ints({0})}).no_gradient();
+    if (p >= 0 && !std::isinf(p)) in.add({in.tensor({3, 0}), ord, ints({1})}).no_gradient();
+  }
+  in.add({in.tensor({70000}), Scalar(2)}).no_gradient();
+  if (in.dtype() == kFloat32) in.add({in.values({3e30, 4e30}), Scalar(2)}, {{"dtype", kFloat64}}).no_gradient();
+}
+
+Reference vector_norm(int p, int dim, int keepdim, int dtype) {
+  return [=](const Args& args) {
+    const Array x = args.array(0);
+    const DType t = real_part(args.dtype(dtype, x.dtype));
+    const double ord = args.is_none(p) ? 2 : args.real(p);
+    return std::vector<Array>{
+        reduced(x, args.ints(dim), args.integer(keepdim), t, [=](const auto& v) { return norm_of(v, ord); })};
+  };
+}
+double squares(const std::vector<double>& v) { return norm_of(v, 2); }
+Reference frobenius(int dim, int keepdim) {
+  return [=](const Args& args) {
+    const Array x = args.array(0);
+    return std::vector<Array>{reduced(x, args.ints(dim), args.integer(keepdim), real_part(x.dtype), squares)};
+  };
+}
+
+// Sums of magnitudes along one dimension, then the extreme along the other.
+std::vector<Array> matrix_norm(const Array& x, double p, int64_t rows, int64_t columns, bool keepdim) {
+  const DType t = real_part(x.dtype);
+  const bool by_column = std::fabs(p) == 1;
+  const Array sums = reduced(x, {by_column ? rows : columns}, true, t, [](const auto& v) { return norm_of(v, 1); });
+  const double extreme = p > 0 ? kInfinity : -kInfinity;
+  Array out = reduced(sums, {by_column ? columns : rows}, true, t, [=](const auto& v) { return norm_of(v, extreme); });
+  if (!keepdim) {
+    std::vector<int64_t> sizes;
+    const auto wrap = [&](int64_t d) { return d < 0 ? d + x.dim() : d; };
+    for (int64_t d = 0; d < x.dim(); ++d)
+      if (d != wrap(rows) && d != wrap(columns)) sizes.push_back(out.sizes[static_cast<std::size_t>(d)]);
+    out.sizes = sizes;
+  }
+  return {out};
+}
+
+void block(Inputs& in) { in.add({in.tensor({1024, 1024})}); }
+void integers(Inputs& in) { in.add({in.tensor({2, 2})}); }
+
+}  // namespace
+
+TENON_OP_CASES(vector_norm) {
+  op_case(op::linalg_vector_norm)
+      .dtypes(kFloatsAndComplexes)
+      .gradient()
+      .ulp(16)
+      .samples(norm_samples)
+      .reference(vector_norm(1, 2, 3, 4))
+      .benchmark(block)
+      .error<DtypeError>("floating", integers, kInt64)
+      .error<IndexError>("", [](Inputs& in) {
+        in.add({in.tensor({2, 0}), Scalar(kInfinity)});
+      });
+  op_case(op::linalg_vector_norm, "at zero")
+      .dtypes({kFloat64})
+      .gradient(false)
+      .samples([](Inputs& in) {
+        in.add({in.values({0, 0, 0}), Scalar(2)}).no_gradient();
+      })
+      .reference(vector_norm(1, 2, 3, 4));
+  op_case(op::norm)
+      .dtypes(kFloatsAndComplexes)
+      .gradient()
+      .ulp(16)
+      .samples(norm_samples)
+      .reference(vector_norm(1, 2, 3, 4))
+      .benchmark(block)
+      .errors_name("linalg_vector_norm")
+      .error<DtypeError>("floating", integers, kInt64);
+  const Maker named = [](Inputs& in) {
+    in.add({in.tensor({3, 4}), "fro"});
+    in.add({in.tensor({3, 4}), "fro", ints({0, 1}), true});
+  };
+  op_case(op::norm_str)
+      .dtypes(kFloatsAndComplexes)
+      .gradient()
+      .ulp(16)
+      .samples(named)
+      .reference(frobenius(2, 3))
+      .errors_name("norm")
+      .error<ValueError>("p", [](Inputs& in) {
+        in.add({in.tensor({2}), "max"});
+      });
+  op_case(op::linalg_norm_str)
+      .dtypes(kFloatsAndComplexes)
+      .gradient()
+      .ulp(16)
+      .samples(named)
+      .reference(frobenius(2, 3))
+      .errors_name("linalg_norm")
+      .error<ShapeError>("ord", [](Inputs& in) {
+        in.add({in.tensor({2}), "fro"});
+      });
+  op_case(op::linalg_matrix_norm_str)
+      .dtypes(kFloatsAndComplexes)
+      .gradient()
+      .ulp(16)
+      .samples([](Inputs& in) {
+        in.add({in.tensor({3, 4})}).layouts = true;
+        in.add({in.tensor({2, 3, 4}), "fro", ints({0, 2}), true});
+      })
+      .reference([](const Args& args) {
+        const Array x = args.array(0);
+        return std::vector<Array>{reduced(x, args.ints(2), args.integer(3), real_part(x.dtype), squares)};
+      })
+      .errors_name("linalg_matrix_norm")
+      .error<ValueError>("nuc", [](Inputs& in) {
+        in.add({in.tensor({2, 2}), "nuc"});
+      });
+  op_case(op::linalg_matrix_norm)
+      .dtypes(kFloatsAndComplexes)
+      .gradient()
+      .ulp(16)
+      .samples([](Inputs& in) {
+        for (const double p : {1.0, -1.0, kInfinity, -kInfinity})
+          for (const bool keep : {false, true}) {
+            in.add({in.tensor({3, 4}, 0.5, 4), Scalar(p), ints({-2, -1}), keep});
+            in.add({in.tensor({2, 3, 4}, 0.5, 4), Scalar(p), ints({2, 0}), keep});
+          }
+      })
+      .reference([](const Args& args) {
+        const std::vector<int64_t> dims = args.ints(2);
+        return matrix_norm(args.array(0), args.real(1), dims[0], dims[1], args.integer(3));
+      })
+      .error<ValueError>("singular",
+                         [](Inputs& in) {
+                           in.add({in.tensor({2, 2}), Scalar(2)});
+                         })
+      .error<ValueError>("ord", [](Inputs& in) {
+        in.add({in.tensor({2, 2}), Scalar(3)});
+      });
+  op_case(op::linalg_norm)
+      .dtypes(kFloatsAndComplexes)
+      .gradient()
+      .ulp(16)
+      .samples([](Inputs& in) {
+        in.add({in.tensor({2, 3, 4})});
+        in.add({in.tensor({5}, 0.5, 4), Scalar(3)});
+        in.add({in.tensor({3, 4}, 0.5, 4), Scalar(1)});
+        in.add({in.tensor({3, 4}, 0.5, 4), Scalar(1), ints({1}), true});
+      })
+      .reference([](const Args& args) {
+        const Array x = args.array(0);
+        const std::vector<int64_t> dims = args.ints(2);
+        if (!args.is_none(1) && dims.empty() && x.dim() == 2)
+          return matrix_norm(x, args.real(1), -2, -1, args.integer(3));
+        const double p = args.is_none(1) ? 2 : args.real(1);
+        return std::vector<Array>{
+            reduced(x, dims, args.integer(3), real_part(x.dtype), [=](const auto& v) { return norm_of(v, p); })};
+      })
+      .error<ShapeError>("ord", [](Inputs& in) {
+        in.add({in.tensor({2, 2, 2}), Scalar(1)});
+      });
+
+  op_case(op::dist)
+      .dtypes(kFloatsAndComplexes)
+      .gradient()
+      .ulp(32)
+      .samples([](Inputs& in) {
+        for (const double p : {2.0, 1.0, 3.0, kInfinity}) {
+          in.add({in.tensor({3, 4}, 1, 4), in.tensor({3, 4}, -4, 0), Scalar(p)});
+          in.add({in.tensor({3, 1}, 1, 4), in.tensor({4}, -4, 0), Scalar(p)});
+        }
+      })
+      .reference([](const Args& args) {
+        const Array a = args.array(0), b = args.array(1);
+        const Array d = pointwise({a, b}, a.dtype, a.dtype, [](const Number* v) -> Number { return v[0].z - v[1].z; });
+        return std::vector<Array>{
+            reduced(d, {}, false, real_part(a.dtype), [&](const auto& v) { return norm_of(v, args.real(2)); })};
+      });
+  op_case(op::renorm)
+      .dtypes(kFloatsAndComplexes)
+      .gradient()
+      .ulp(32)
+      .samples([](Inputs& in) {
+        for (const double p : {1.0, 2.0, kInfinity}) {
+          in.add({in.tensor({3, 4, 2}, 0.5, 4), Scalar(p), 1, Scalar(0.5)});
+          in.add({in.tensor({3, 4}, 0.5, 4), Scalar(p), -1, Scalar(6)});
+        }
+      })
+      .reference([](const Args& args) {
+        const Array x = args.array(0);
+        const int64_t dim = args.integer(2) < 0 ? args.integer(2) + x.dim() : args.integer(2);
+        std::vector<int64_t> others;
+        for (int64_t d = 0; d < x.dim(); ++d)
+          if (d != dim) others.push_back(d);
+        const Array sizes = reduced(x, others, true, kFloat64, [&](const auto& v) { return norm_of(v, args.real(1)); });
+        return std::vector<Array>{pointwise({x, sizes}, DType::undefined, x.dtype, [&](const Number* v) -> Number {
+          const double n = v[1].re(), most = args.real(3);
+          return n > most ? v[0].z * (most / (n + 1e-7)) : v[0].z;
+        })};
+      })
+      .error<ShapeError>("self",
+                         [](Inputs& in) {
+                           in.add({in.tensor({2}), Scalar(2), 0, Scalar(1)});
+                         })
+      .error<ValueError>("p", [](Inputs& in) {
+        in.add({in.tensor({2, 2}), Scalar(0), 0, Scalar(1)});
+      });
+}
