@@ -58,8 +58,15 @@ struct FunctionNode::State {
     uint32_t version = 0;
     int output = -1;
     bool input = false;
-    PackedSave packed;  // in place of the tensor, if hooks were in force
-    Edge history;       // of a packed input
+    PackedSave packed;    // in place of the tensor, if hooks were in force
+    Edge history;         // of an input: the tensor itself may come to lead back to this node (h.add_(F(h)))
+    int64_t counted = 0;  // bytes
+    Saved(const Tensor& t, uint32_t v) : tensor(t), version(v) {}
+    Saved(Saved&&) noexcept = default;
+    Saved& operator=(Saved&&) noexcept = default;
+    ~Saved() {
+      if (counted > 0 && tensor.defined()) count_tape(tensor.device(), -counted);
+    }
   };
   struct Written {  // the input written to, when it is a view
     Node* node;     // owns this one
@@ -91,9 +98,7 @@ FunctionNode::FunctionNode() : state_(new State) {}
 FunctionNode::~FunctionNode() { delete state_; }
 
 std::string FunctionNode::name() const { return type_from(type_name_); }
-void FunctionNode::keep(const Tensor& t) {
-  state_->saved.push_back({t, t.defined() ? t.version() : 0, -1, false, {}, {}});
-}
+void FunctionNode::keep(const Tensor& t) { state_->saved.emplace_back(t, t.defined() ? t.version() : 0); }
 void FunctionNode::mark_dirty(const Tensor& input) { state_->dirty.push_back(input); }
 void FunctionNode::mark_non_differentiable(const Tensor& output) { state_->constant.push_back(output); }
 std::size_t FunctionNode::saved_count() const { return state_->saved.size(); }
@@ -203,10 +208,17 @@ void FunctionNode::finish(std::span<Tensor*> outputs) {
                 ": save: the tensor was made in inference mode and cannot be saved for backward; clone() it outside");
     saved.input = saved.output < 0 && among(s.inputs, saved.tensor);
     if (saved.output >= 0) saved.version = saved.tensor.version();
-    if (!dispatch::thread_state.saved_hooks || !saved.tensor.defined() || saved.tensor.version() != saved.version)
+    if (!saved.tensor.defined()) continue;
+    if (saved.input) {
+      saved.history = edge_of(saved.tensor);
+      saved.tensor = dispatch::make_alias(saved.tensor);
+    }
+    if (!dispatch::thread_state.saved_hooks || saved.tensor.version() != saved.version) {
+      saved.counted = saved.tensor.numel() * item_size(saved.tensor.dtype());
+      count_tape(saved.tensor.device(), saved.counted);
       continue;
+    }
     saved.packed = PackedSave(saved.tensor, name());
-    if (saved.input) saved.history = edge_of(saved.tensor);
     saved.tensor.reset();
   }
   s.inputs.clear();
@@ -230,12 +242,12 @@ Tensor FunctionNode::saved(std::size_t i) const {
     } else {
       t = saved.packed.unpack(name());
     }
-    if (saved.input) return grad_enabled() ? with_history(t, saved.history) : t;
   }
   if (!t.defined()) return t;
   TENON_CHECK(saved.packed || t.version() == saved.version, AutogradError, name(), ": saved tensor ", i,
               " has been written in place since: expected version ", saved.version, ", found ", t.version());
-  if (saved.input || !grad_enabled()) return t;
+  if (!grad_enabled()) return t;
+  if (saved.input) return with_history(t, saved.history);
   t = dispatch::make_alias(t);
   if (saved.output >= 0 && s.written) {
     const Edge base{Ref<Node>::share(s.written->node), 0};

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <tenon/autograd/node.h>
+#include <tenon/autograd/tape_bytes.h>
 #include <tenon/dispatch/gradient.h>
 
 namespace tenon::autograd {
@@ -70,6 +71,7 @@ class SavedTensor : public CompactMeta {
     } else {
       save_alias(t);
     }
+    count_tape(device_, bytes());
   }
   bool saved() const { return was_saved_; }
   bool holds() const { return keeps_ != Keeps::geometry; }
@@ -80,6 +82,8 @@ class SavedTensor : public CompactMeta {
   }
   /// Gives the data back.
   void drop() noexcept {
+    if (keeps_ == Keeps::geometry) return;
+    count_tape(device_, -bytes());
     if (keeps_ == Keeps::storage) storage_ = nullptr;
     if (keeps_ == Keeps::alias) drop_alias();
     keeps_ = Keeps::geometry;
@@ -91,6 +95,11 @@ class SavedTensor : public CompactMeta {
   Tensor unpack() const;
 
  private:
+  int64_t bytes() const {
+    int64_t n = item_size(dtype_);
+    for (const int64_t size : sizes()) n *= size;
+    return n;
+  }
   void save_alias(const Tensor& t);
   void drop_alias() noexcept;
 

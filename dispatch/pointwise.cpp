@@ -73,6 +73,22 @@ void Pointwise::gather() {
   }
 }
 
+bool Pointwise::number_beyond_half() const {
+  for (int i = 0; i < count_; ++i) {
+    if (inputs_[i].tensor || inputs_[i].number.is_complex()) continue;
+    const double v = inputs_[i].number.real(), size = v < 0 ? -v : v;
+    if (size > 65504 || (size < 0x1p-14 && size != 0)) return true;
+  }
+  return false;
+}
+
+// In place and with out=, the wide result is copied to its destination afterwards.
+Tensor Pointwise::to_half(Tensor wide) const {
+  if (call_.form != Form::functional) return wide;
+  const BelowLayersGuard below;
+  return wide.to(kFloat16);
+}
+
 void Pointwise::prepare(LoopPlan& plan, DType compute, DType result) {
   call_.enter(device_);
   // A call on tensors of one dtype casts nothing; the rest goes through temporaries of the compute dtype.

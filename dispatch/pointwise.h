@@ -61,6 +61,8 @@ class TENON_API Pointwise {
   /// With the kernel of another operator's cell (clamp with one bound is clamp_min).
   template <class K, class... Attributes>
   Tensor run_as(const OpBase& cell, DType compute, DType result, Key key, const Attributes&... attributes) {
+    if (compute == kFloat16 && result == compute && key == key_of(compute) && number_beyond_half()) [[unlikely]]
+      return to_half(run_as<K>(cell, kFloat32, kFloat32, key_of(kFloat32), attributes...));
     LoopPlan plan;
     prepare(plan, compute, result);
     if (device_.type() != kMeta) {
@@ -87,6 +89,9 @@ class TENON_API Pointwise {
     ++count_;
   }
   void gather();
+  // A number that float16 cannot hold (1 / 100000.0, a mean over so many elements): computed in float32, rounded once.
+  bool number_beyond_half() const;
+  Tensor to_half(Tensor wide) const;
   void prepare(LoopPlan& plan, DType compute, DType result);
 
   struct Input {
