@@ -32,6 +32,6 @@ inline void count_tape(Device device, int64_t bytes) {
   __atomic_store_n(&slot, __atomic_load_n(&slot, __ATOMIC_RELAXED) + bytes, __ATOMIC_RELAXED);
 }
 /// Over all threads.
-int64_t tape_bytes(Device device);
+TENON_API int64_t tape_bytes(Device device);
 
 }  // namespace tenon::autograd

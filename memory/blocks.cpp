@@ -166,7 +166,8 @@ void CachingAllocator::count_free(StreamPool* pool, const Block* block) {
   if (!pool->split) [[likely]] {
     usage_.allocated -= block->size;
     usage_.requested -= block->requested;
-  } else if (pool->claimed - c.allocated > kClaim || pool->requested_claimed - c.requested > kClaim) {
+  } else if (const int64_t kept = kClaim + block->size;  // one block freed and taken again needs no claim
+             pool->claimed - c.allocated > kept || pool->requested_claimed - c.requested > kept) {
     claim(pool);
   }
 }

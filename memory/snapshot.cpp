@@ -32,7 +32,10 @@ SnapshotAllocator describe_allocator(const AllocatorEntry& entry, const HistoryV
   a.source = allocator.raw()->name();
   a.settings = allocator.settings_text();
   int64_t free = 0;
-  allocator.raw()->info(free, a.total);
+  try {
+    allocator.raw()->info(free, a.total);
+  } catch (const Error&) {  // CUDA in a forked child: the books are there, the device is not
+  }
   if (!entry.pinned) a.tape_bytes = tape_bytes(allocator.device());
   a.virtual_memory = allocator.raw()->virtual_memory() != nullptr;
   a.stats = allocator.stats();

@@ -8,7 +8,8 @@
 // exact. When threads have really waited for that lock, each pool gets its own lock (the allocator is split), and when
 // threads wait for one pool's lock, its threads get pools of their own (its shards), found by a thread's slot; for
 // large blocks they still look into each other's before the device is asked. A split pool claims bytes from the
-// common count in steps, so from then on the peak is exact to kClaim per pool in use; everything else stays exact.
+// common count in steps, so from then on the peak is exact to kClaim and the block freed last, per pool in use;
+// everything else stays exact.
 // reset_peaks() joins them again.
 // Note [Recycling]. A pool is found without a lock, so its memory is never freed: an empty one is marked as spare (id
 // -1), and whoever takes its lock checks the id.
