@@ -5,8 +5,10 @@
 // a real device does not keep memory alive either, and reusing it too early is what the simulated one is there to show.
 #pragma once
 
+#include <tenon/core/intrusive.h>
 #include <tenon/dispatch/op_base.h>
 
+#include <exception>
 #include <tuple>
 #include <utility>
 
@@ -66,6 +68,30 @@ struct Kept<std::optional<T>> {
   }
 };
 
+/// Where a queued kernel leaves what it returns. Both the caller and the kernel own it: a caller whose wait fails is
+/// gone when the kernel runs.
+template <class R>
+struct Returned : Counted {
+  std::optional<R> value;
+  std::exception_ptr error;
+  static void destroy(Returned* r) noexcept { delete r; }
+
+  template <class F>
+  void fill(F&& f) {
+    try {
+      value.emplace(f());
+    } catch (...) {
+      if (use_count() == 1) throw;  // nobody waits: an error of the device
+      error = std::current_exception();
+    }
+  }
+  R take() {
+    if (error) std::rethrow_exception(error);
+    TENON_CHECK(value, CudaError, "sim: the kernel did not run");
+    return std::move(*value);
+  }
+};
+
 template <class K>
 class KernelCall;
 template <class R, class... Args>
@@ -90,11 +116,13 @@ class KernelCall<R(Args...)> {
                     kept = std::move(kept)]() mutable { std::apply([&](auto&... k) { function(k.get()...); }, kept); },
                    false);
     } else {  // the caller needs what it returns
-      std::optional<R> result;
+      const auto returned = Ref<Returned<R>>::adopt(new Returned<R>);
       queue_kernel(
-          [&, function = function_] { std::apply([&](auto&... k) { result.emplace(function(k.get()...)); }, kept); },
+          [function = function_, kept = std::move(kept), returned]() mutable {
+            returned->fill([&] { return std::apply([&](auto&... k) { return function(k.get()...); }, kept); });
+          },
           true);
-      return std::move(*result);
+      return returned->take();
     }
   }
 

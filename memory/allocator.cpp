@@ -59,6 +59,11 @@ void trim_round() {
 void before_fork() {
   registry_mutex.lock();
   lock_background_trim();
+  for (int row = kRows - 1; row >= 0; --row) {
+    for (auto& slot : allocators[row]) {
+      if (CachingAllocator* made = slot.load(std::memory_order_acquire)) made->lock_device_for_fork();
+    }
+  }
   for_each_allocator([](CachingAllocator& a) { a.lock_for_fork(); });
 }
 

@@ -6,6 +6,7 @@
 #include <tenon/memory/caching_allocator.h>
 #include <tenon/memory/planted_bugs.h>
 #include <tenon/memory/poison.h>
+#include <tenon/streams/settle.h>
 
 #include <algorithm>
 #include <utility>
@@ -22,6 +23,13 @@ CachingAllocator::~CachingAllocator() {
   for (PendingQueue& queue : pending_) {
     while (StreamUse* use = queue.head) {
       queue.head = use->next;
+      delete use;
+    }
+  }
+  while (Block* block = deferred_) {
+    deferred_ = block->list_next;
+    while (StreamUse* use = block->uses) {
+      block->uses = use->next;
       delete use;
     }
   }
@@ -102,10 +110,7 @@ void CachingAllocator::release(void* block) noexcept {
 Block* CachingAllocator::allocate_slow(int64_t bytes, const Stream& stream) {
   TENON_ASSERT(bytes > 0);
   if (AllocatorObserver* o = __atomic_load_n(&observer_, __ATOMIC_ACQUIRE)) o->before(AllocatorEventKind::alloc, bytes);
-  if (__atomic_load_n(&pending_events_, __ATOMIC_RELAXED) > 0) {
-    // Whoever holds slow_ is looking at the events already, or waiting for the device.
-    if (std::unique_lock slow(slow_, std::try_to_lock); slow.owns_lock()) finish_pending(/*wait=*/false);
-  }
+  if (__atomic_load_n(&pending_events_, __ATOMIC_RELAXED) > 0) finish_pending(/*wait=*/false);
   Request request;
   Block* block = nullptr;
   for (StreamPool* pool = recent_pool(stream);;) {
@@ -147,6 +152,7 @@ void CachingAllocator::free_slow(Block* block) noexcept {
 Segment* CachingAllocator::uncached(Block* block) {
   Segment* segment = block->segment;
   if (kind_ != MemoryKind::pinned || segment->size <= settings_.pinned_max_cached_size) return nullptr;
+  if (detail::in_device_work()) return nullptr;  // Note [Device work]: giving it back waits
   if (block->size != segment->range) return nullptr;
   unlink_segment(segment);
   return segment;
@@ -210,8 +216,12 @@ void CachingAllocator::tell(AllocatorEventKind kind, int32_t stream, const void*
   }
 }
 
-void CachingAllocator::lock_for_fork() {
+void CachingAllocator::lock_device_for_fork() {
+  events_.lock();
   slow_.lock();
+}
+
+void CachingAllocator::lock_for_fork() {
   AllPools::lock(*this);
   uses_lock_.lock();
 }
@@ -220,6 +230,7 @@ void CachingAllocator::unlock_after_fork() {
   uses_lock_.unlock();
   AllPools::unlock(*this, split_);
   slow_.unlock();
+  events_.unlock();
 }
 
 }  // namespace tenon::memory

@@ -9,9 +9,13 @@
 // thread: work of one stream is ordered, so reuse there needs no waiting. Other streams that touch a block are
 // told by record_stream; only then does the free record one event per such stream, and the block waits for them.
 // Note [Locks]. A pool's lock (memory/stream_pool.h says which) guards its books, `lock_` the list of pools; neither is
-// held across a driver call, a wait or a callback. `slow_` serialises those who talk to the device (growing, releasing,
-// event queries). Order: slow_, lock_, a pool's own lock, uses_lock_; two pools only by who holds lock_. Freeing takes
-// only its pool's lock.
+// held across a driver call, a wait or a callback. `slow_` serialises those who ask the device for memory or give it back
+// (which may wait for the device), `events_` those who query and wait for events; events_ is never taken with slow_ held.
+// Order: slow_, lock_, a pool's own lock, uses_lock_; two pools only by who holds lock_. Freeing takes only its pool's.
+// Note [Device work]. A host callback, or a kernel of the simulated device, may be what somebody waits for who holds
+// slow_ of a device's or of pinned memory, or any events_. So inside of them (detail::in_device_work()) those are never
+// taken: growing and emptying a cache is an error there except for host memory, events are not looked at, and blocks
+// whose free has to ask the device are deferred.
 // Note [Private pools]. find_pool is the one place that chooses a pool; whatever would choose another one there must
 // also set fast_limit to 0 in the pools it replaces, as an observer does.
 // Note [Ladder]: out_of_memory.cpp. Thread safety: everything, from any thread.
@@ -84,7 +88,10 @@ class TENON_API CachingAllocator {
   /// longest time, in nanoseconds of this thread's CPU, that it held a lock.
   int64_t trim();
 
-  /// Around fork: hold all locks, so that the child finds consistent books, and let them go on both sides.
+  /// Around fork: hold all locks, so that the child finds consistent books, and let them go on both sides. First those
+  /// that are held while somebody waits for a device, of all allocators, host memory's last: what is waited for may
+  /// need host memory.
+  void lock_device_for_fork();
   void lock_for_fork();
   void unlock_after_fork();
 
@@ -144,13 +151,25 @@ class TENON_API CachingAllocator {
   Block* allocate_slow(int64_t bytes, const Stream& stream);
   void free_slow(Block* block) noexcept;
   void free_direct(Block* block) noexcept;
+  void release_direct(Block* block, bool deferred) noexcept;
   void free_pending(Block* block) noexcept;
+  bool mark_uses(const Block* block) noexcept;
+  bool passed(const Block* block) const noexcept;
+  void enqueue_uses(Block* block) noexcept;  ///< under uses_lock_
+  void make_pending(Block* block) noexcept;
+  void end_pending(Block* block) noexcept;  ///< under the pool's lock
+  void defer(Block* block) noexcept;
+  void retry_deferred() noexcept;
+  void check_place(const char* what) const;
+  void finish_pending(bool wait);  ///< without slow_; does nothing inside device work
+  void finish(Block* block);
+  PendingQueue* find_queue(const Stream& stream);  ///< under uses_lock_
   Segment* uncached(Block* block);
   void poison(Block* block) noexcept;
   void unpoison(Block* block) noexcept;
   void choose_fast_path(StreamPool* pool);
 
-  // Holding slow_: growing (growth.cpp, expandable.cpp), releasing (release.cpp), events (stream_uses.cpp).
+  // Holding slow_: growing (growth.cpp, expandable.cpp), releasing (release.cpp).
   Block* grow(const Request& request);
   Block* retry(const Request& request);
   Block* from_device(const Request& request);
@@ -169,9 +188,6 @@ class TENON_API CachingAllocator {
   void list_unmapped(Block* block);
   void unlink_unmapped(Block* block);
   void collect_garbage();
-  void finish_pending(bool wait);
-  void finish(Block* block);
-  PendingQueue* find_queue(const Stream& stream);  ///< under uses_lock_
   bool release_oversize(int64_t bytes);
   bool release_idle();
   template <class Better>
@@ -200,7 +216,8 @@ class TENON_API CachingAllocator {
   int32_t trimmed_ = -1;  ///< epoch of the last round
   SpinLock uses_lock_;    ///< guards the queues
   std::vector<PendingQueue> pending_;
-  int64_t pending_events_ = 0;             ///< atomic
+  Block* deferred_ = nullptr;              ///< freed where streams could be neither marked nor waited for; uses_lock_
+  int64_t pending_events_ = 0;             ///< and deferred blocks; atomic
   AllocatorObserver* observer_ = nullptr;  ///< changed with all locks held
   AllocatorSettings settings_;             ///< likewise, and with slow_
   std::string settings_text_ = settings_.str();
@@ -208,6 +225,7 @@ class TENON_API CachingAllocator {
   int64_t limit_ = INT64_MAX;  ///< bytes that may be reserved
   int64_t total_ = INT64_MAX;  ///< of the device, when something is measured against it
 
+  std::mutex events_;  ///< only its holder removes from the queues of pending uses
   std::mutex slow_;
 };
 

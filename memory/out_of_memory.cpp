@@ -16,6 +16,8 @@
 #include <tenon/memory/size_text.h>
 #include <tenon/streams/op_context.h>
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -37,6 +39,10 @@ Callbacks& callbacks() {
   return *all;
 }
 
+// Registered at load, so that it is locked after the allocators' locks.
+[[maybe_unused]] const int fork_handler = pthread_atfork(
+    [] { callbacks().mutex.lock(); }, [] { callbacks().mutex.unlock(); }, [] { callbacks().mutex.unlock(); });
+
 using TapeBytes = int64_t (*)(Device);
 constinit TapeBytes tape_source = nullptr;
 constinit AtOutOfMemory at_out_of_memory = nullptr;
@@ -56,8 +62,12 @@ int64_t add_out_of_memory_callback(OutOfMemoryCallback f) {
 
 void remove_out_of_memory_callback(int64_t id) {
   Callbacks& all = callbacks();
+  std::shared_ptr<OutOfMemoryCallback> gone;  // destroyed without the lock: what it captured may own memory
   std::lock_guard lock(all.mutex);
-  std::erase_if(all.list, [id](const auto& entry) { return entry.first == id; });
+  const auto found = std::find_if(all.list.begin(), all.list.end(), [id](const auto& e) { return e.first == id; });
+  if (found == all.list.end()) return;
+  gone = std::move(found->second);
+  all.list.erase(found);
 }
 
 bool run_out_of_memory_callbacks(Device device, int64_t bytes) {
@@ -85,6 +95,7 @@ int64_t tape_bytes(Device device) {
 void set_at_out_of_memory(AtOutOfMemory look) { __atomic_store_n(&at_out_of_memory, look, __ATOMIC_RELEASE); }
 
 Block* CachingAllocator::grow(const Request& request) {
+  check_place("allocate");
   std::unique_lock slow(slow_);
   // Someone else may have grown, or freed, while this thread waited for slow_.
   if (Block* block = retry(request)) return block;
@@ -101,7 +112,9 @@ Block* CachingAllocator::grow(const Request& request) {
   // More than there can ever be: giving up the cache would only slow down what comes next.
   if (total > 0 && request.bytes > std::min(limit_, total)) raise_out_of_memory(request, slow);
   if (__atomic_load_n(&pending_events_, __ATOMIC_RELAXED) > 0 && !TENON_PLANTED(pending_not_awaited)) {
+    slow.unlock();
     finish_pending(/*wait=*/true);
+    slow.lock();
     if (Block* block = retry(request)) return block;
   }
   if (!TENON_PLANTED(oversize_skipped) && release_oversize(request.segment)) {

@@ -72,8 +72,9 @@ void CachingAllocator::release_segments(Segment* chain) {
 }
 
 void CachingAllocator::empty_cache() {
-  std::lock_guard slow(slow_);
+  check_place("empty_cache");
   finish_pending(/*wait=*/true);
+  std::lock_guard slow(slow_);
   release_idle();
   if (release_pages(INT32_MAX, INT32_MAX)) release_idle();  // also ranges of addresses that became empty
 }
@@ -109,11 +110,9 @@ int64_t CachingAllocator::trim() {
   int64_t longest = 0;
   const int32_t before = trimmed_;
   if (__atomic_load_n(&pending_events_, __ATOMIC_RELAXED) > 0) {
-    if (std::unique_lock slow(slow_, std::try_to_lock); slow.owns_lock()) {
-      try {
-        finish_pending(/*wait=*/false);
-      } catch (...) {  // the device's error meets whoever waits for it
-      }
+    try {
+      finish_pending(/*wait=*/false);
+    } catch (...) {  // the device's error meets whoever waits for it
     }
   }
   for (std::size_t i = 0; StreamPool* pool = pool_at(i); ++i) {

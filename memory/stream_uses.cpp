@@ -1,21 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Blocks that several streams use, and the direct backend's frees: the only places that wait for streams.
-// An event that cannot be recorded or waited for means a device in an error state; freeing must not throw, so
-// the block then goes back as if the work were done: none of it runs any more.
+//
+// Note [Deferred frees]. Freeing must not throw, nor reuse memory too early. A stream whose event cannot be recorded is
+// waited for, then its device; where that fails too, or nothing may be waited for (Note [Device work]), the block stays
+// pending in a list of its own, and whoever allocates or empties the cache next tries again. On a device that is in
+// error for good it stays there. Waiting leaves the errors of queued work to the user's next wait (streams/settle.h).
 #include <tenon/memory/caching_allocator.h>
 #include <tenon/memory/planted_bugs.h>
+#include <tenon/streams/settle.h>
+
+#include <utility>
 
 namespace tenon::memory {
-namespace {
-
-void wait_for(const Stream& stream) noexcept {
-  try {
-    stream.synchronize();
-  } catch (...) {  // see above
-  }
-}
-
-}  // namespace
 
 CachingAllocator::PendingQueue* CachingAllocator::find_queue(const Stream& stream) {
   for (PendingQueue& queue : pending_) {
@@ -49,27 +45,46 @@ void CachingAllocator::record_stream(Block* block, const Stream& stream) {
   delete use;
 }
 
-void CachingAllocator::free_pending(Block* block) noexcept {
-  StreamUse* const uses = block->uses;
-  for (StreamUse* use = uses; use; use = use->next) {
+// Marks where the streams that use the block are now; false when one could be neither marked nor waited for.
+bool CachingAllocator::mark_uses(const Block* block) noexcept {
+  if (detail::in_device_work()) return false;
+  for (StreamUse* use = block->uses; use; use = use->next) {
     try {
       if (!TENON_PLANTED(event_recorded_early)) use->event.record(use->stream);
     } catch (...) {
-      if (TENON_PLANTED(fault_leaks_block)) return;
-      wait_for(use->stream);  // the event stays unrecorded, and such events are complete
+      // Once the stream has been waited for, an event that is unrecorded, or recorded earlier, is complete.
+      if (TENON_PLANTED(fault_leaks_block) || !detail::settle(use->stream)) return false;
     }
   }
-  {
-    PoolGuard guard(block->pool);
-    tell(AllocatorEventKind::free_requested, block);
-    count_free(block->pool, block);
-    block->state = BlockState::pending;
-    block->uses = nullptr;
-    block->pool->count.pending += block->size;
-    __atomic_add_fetch(&usage_.pending, block->size, __ATOMIC_RELAXED);
+  return true;
+}
+
+// Waits for all work on a direct block.
+bool CachingAllocator::passed(const Block* block) const noexcept {
+  if (kind_ != MemoryKind::host && detail::in_device_work()) return false;  // giving it back waits
+  for (const StreamUse* use = block->uses; use; use = use->next) {
+    if (!detail::settle(use->stream)) return false;
   }
-  SpinGuard guard(uses_lock_);
-  for (StreamUse* use = uses; use;) {
+  return detail::settle(block->pool->stream);
+}
+
+void CachingAllocator::make_pending(Block* block) noexcept {
+  PoolGuard guard(block->pool);
+  tell(AllocatorEventKind::free_requested, block);
+  count_free(block->pool, block);
+  block->state = BlockState::pending;
+  block->pool->count.pending += block->size;
+  __atomic_add_fetch(&usage_.pending, block->size, __ATOMIC_RELAXED);
+}
+
+void CachingAllocator::end_pending(Block* block) noexcept {
+  block->pool->count.pending -= block->size;
+  __atomic_sub_fetch(&usage_.pending, block->size, __ATOMIC_RELAXED);
+  tell(AllocatorEventKind::free_completed, block);
+}
+
+void CachingAllocator::enqueue_uses(Block* block) noexcept {
+  for (StreamUse* use = std::exchange(block->uses, nullptr); use;) {
     StreamUse* next = use->next;
     use->next = nullptr;
     PendingQueue* queue = find_queue(use->stream);
@@ -81,8 +96,59 @@ void CachingAllocator::free_pending(Block* block) noexcept {
   }
 }
 
-// Only the holder of slow_ removes from the queues, so a head stays valid while it is asked without lock_.
+void CachingAllocator::defer(Block* block) noexcept {
+  SpinGuard guard(uses_lock_);
+  block->list_next = std::exchange(deferred_, block);
+  __atomic_add_fetch(&pending_events_, 1, __ATOMIC_RELAXED);
+}
+
+void CachingAllocator::retry_deferred() noexcept {
+  Block* list = nullptr;
+  {
+    SpinGuard guard(uses_lock_);
+    list = std::exchange(deferred_, nullptr);
+  }
+  while (Block* block = list) {
+    list = block->list_next;
+    const bool direct = block->segment->direct;
+    if (direct ? !passed(block) : !mark_uses(block)) {
+      defer(block);
+    } else if (direct) {
+      release_direct(block, /*deferred=*/true);
+    } else {
+      SpinGuard guard(uses_lock_);
+      enqueue_uses(block);
+    }
+    __atomic_sub_fetch(&pending_events_, 1, __ATOMIC_RELAXED);
+  }
+}
+
+void CachingAllocator::free_pending(Block* block) noexcept {
+  const bool marked = mark_uses(block);
+  if (!marked && TENON_PLANTED(fault_leaks_block)) return;
+  make_pending(block);
+  if (!marked) return defer(block);
+  SpinGuard guard(uses_lock_);
+  enqueue_uses(block);
+}
+
+void CachingAllocator::check_place(const char* what) const {
+  TENON_CHECK(kind_ == MemoryKind::host || !detail::in_device_work(), DeviceError, what,
+              ": a host callback of a stream must not ask ", device_, kind_ == MemoryKind::pinned ? " (pinned)" : "",
+              " for memory or give it back\n  Do it in the thread that added the callback.");
+}
+
+// Only the holder of events_ removes from the queues, so a head stays valid while it is asked without uses_lock_.
 void CachingAllocator::finish_pending(bool wait) {
+  if (detail::in_device_work()) return;
+  std::unique_lock events(events_, std::defer_lock);
+  // Whoever holds it is looking already.
+  if (wait) {
+    events.lock();
+  } else if (!events.try_lock()) {
+    return;
+  }
+  if (__atomic_load_n(&deferred_, __ATOMIC_RELAXED)) retry_deferred();
   for (size_t i = 0;;) {
     StreamUse* use = nullptr;
     {
@@ -125,9 +191,7 @@ void CachingAllocator::finish(Block* block) {
   poison(block);
   {
     PoolGuard guard(block->pool);
-    block->pool->count.pending -= block->size;
-    __atomic_sub_fetch(&usage_.pending, block->size, __ATOMIC_RELAXED);
-    tell(AllocatorEventKind::free_completed, block);
+    end_pending(block);
     gone = uncached(block);
     if (!gone) give_back(block);
   }
@@ -135,23 +199,31 @@ void CachingAllocator::finish(Block* block) {
 }
 
 void CachingAllocator::free_direct(Block* block) noexcept {
+  if (passed(block)) return release_direct(block, /*deferred=*/false);
+  make_pending(block);
+  defer(block);
+}
+
+void CachingAllocator::release_direct(Block* block, bool deferred) noexcept {
   StreamUse* use = block->uses;
-  for (StreamUse* u = use; u; u = u->next) wait_for(u->stream);
-  if (!block->pool->stream.device().is_cpu()) wait_for(block->pool->stream);
   Segment* segment = block->segment;
   char* const ptr = segment->ptr;
   const int64_t bytes = segment->size;
   {
     PoolGuard guard(block->pool);  // told before the device may give the address to somebody else
-    tell(AllocatorEventKind::free_requested, block);
-    tell(AllocatorEventKind::free_completed, block);
+    if (deferred) {
+      end_pending(block);
+    } else {
+      tell(AllocatorEventKind::free_requested, block);
+      tell(AllocatorEventKind::free_completed, block);
+    }
     tell(AllocatorEventKind::segment_free, segment->stream, ptr, bytes);
   }
   exact_->release(ptr, bytes);
   {
     StreamPool* pool = block->pool;
     PoolGuard guard(pool);
-    count_free(pool, block);
+    if (!deferred) count_free(pool, block);
     unlink_segment(segment);
     count_reserved(segment, -bytes);
     count_segment(segment, -1);

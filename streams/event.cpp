@@ -5,6 +5,8 @@
 #include <tenon/streams/guard.h>
 #include <tenon/streams/state.h>
 
+#include <pthread.h>
+
 #include <chrono>
 #include <mutex>
 #include <utility>
@@ -25,6 +27,15 @@ EventPool& event_pool(Device device) {
   static EventPool* const pools = new EventPool[detail::kDeviceSlots];
   return pools[detail::slot_of(device)];
 }
+
+// A child forked while another thread holds one could never take an event. Nothing is called with one held.
+template <class F>
+void for_all_pools(F f) {
+  for (int slot = 0; slot < detail::kDeviceSlots; ++slot) f((&event_pool(Device(kCPU)))[slot].mutex);
+}
+[[maybe_unused]] const int fork_handler = pthread_atfork([] { for_all_pools([](std::mutex& m) { m.lock(); }); },
+                                                         [] { for_all_pools([](std::mutex& m) { m.unlock(); }); },
+                                                         [] { for_all_pools([](std::mutex& m) { m.unlock(); }); });
 
 void* take(RawStreams& raw, Device device, bool timing) {
   {

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <tenon/streams/availability.h>
 #include <tenon/streams/raw_streams.h>
+#include <tenon/streams/settle.h>
 #include <tenon/streams/sim_streams.h>
 #include <tenon/streams/state.h>
 #include <unistd.h>
@@ -18,6 +19,22 @@ namespace tenon {
 
 RawStreams::~RawStreams() = default;
 void RawStreams::launch(int, void*, const char*, Function<void()> kernel) { kernel(); }
+bool RawStreams::settle_stream(int device, void* stream) noexcept {
+  try {
+    synchronize_stream(device, stream);
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+bool RawStreams::settle_device(int device) noexcept {
+  try {
+    synchronize_device(device);
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
 bool RawStreams::device_properties(int, cuda::DeviceProperties&) { return false; }
 void RawStreams::memory_info(int, int64_t& free, int64_t& total) { free = total = 0; }
 int RawStreams::runtime_version() { return 0; }
@@ -223,6 +240,7 @@ bool forked_after_cuda() noexcept { return forked.load(std::memory_order_relaxed
 void note_cuda_used() noexcept { cuda_used.store(true, std::memory_order_relaxed); }
 int64_t set_device_calls() noexcept { return set_device_count.load(std::memory_order_relaxed); }
 bool in_host_callback() noexcept { return thread_state.in_callback; }
+bool in_device_work() noexcept { return thread_state.in_callback || thread_state.in_task; }
 
 RawStreams* exchange_raw_streams(DeviceType type, RawStreams* streams) {
   forget_pooled_streams(type);

@@ -43,6 +43,10 @@ class TENON_API RawStreams {
   virtual bool query_event(int device, void* event) = 0;
   virtual void synchronize_event(int device, void* event) = 0;
   virtual double elapsed_ms(int device, void* start, void* end) = 0;
+  /// As synchronize_stream and synchronize_device, but errors that queued work has left stay for the next wait. False
+  /// when the wait failed. The defaults call those two: right where these report only what lasts.
+  virtual bool settle_stream(int device, void* stream) noexcept;
+  virtual bool settle_device(int device) noexcept;
   /// Runs `f` on a host thread when the stream gets there.
   virtual void host_callback(int device, void* stream, Function<void()> f) = 0;
   /// Queues a copy of bytes between any two places the device type can address, host memory included. Pageable host

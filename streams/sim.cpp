@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <new>
 #include <string_view>
 #include <utility>
 
@@ -15,6 +16,7 @@ namespace tenon::sim {
 namespace {
 
 constinit MemoryHooks hooks{};
+constinit std::atomic<SimStreams*> existing{nullptr};
 constexpr const char* kNames[kCallKinds] = {"allocate",     "release",    "create_stream", "create_event",
                                             "record_event", "wait_event", "query",         "synchronize",
                                             "copy",         "launch",     "callback"};
@@ -38,9 +40,44 @@ SimStreams& SimStreams::instance() {
   static auto* const streams = [] {
     auto* made = new SimStreams;  // never destroyed: tensors may outlive static objects
     for (int i = 0; i < kMaxDevices; ++i) made->defaults_[i].device = i;
+    existing = made;
     return made;
   }();
   return *streams;
+}
+
+// ---- fork ----
+
+namespace {
+thread_local SimStreams* locked = nullptr;
+// Registered at load, before the allocators' handlers, and so run after them: whoever holds an allocator's lock may call
+// the device, never the other way round.
+[[maybe_unused]] const int fork_handler = pthread_atfork(
+    [] {
+      locked = existing.load();
+      if (locked) locked->lock_for_fork();
+    },
+    [] {
+      if (locked) locked->unlock_after_fork(false);
+    },
+    [] {
+      if (locked) locked->unlock_after_fork(true);
+    });
+}  // namespace
+
+void SimStreams::lock_for_fork() { mutex_.lock(); }
+void SimStreams::unlock_after_fork(bool child) {
+  if (child) {
+    new (&idle_) std::condition_variable_any;  // the old one may count threads that are not here
+    if (!tenon::detail::thread_state.in_task) {
+      running_ = false;
+      waiting_ = 0;
+      for (auto& s : defaults_) s.running = false;
+      for (auto& [handle, s] : streams_) s->running = false;
+      for (auto& s : gone_) s->running = false;
+    }
+  }
+  mutex_.unlock();
 }
 
 // ---- faults ----
@@ -103,6 +140,7 @@ int64_t SimStreams::restart(const Options& o) {
               kMaxDevices, ", got ", o.devices);
   TENON_CHECK(o.memory_bytes > 0, ValueError, "sim::configure: memory_bytes: expected more than 0, got ",
               o.memory_bytes);
+  TENON_CHECK(!tenon::detail::thread_state.in_task, DeviceError, "sim::configure: not inside a kernel or a callback");
   clear_faults();
   for (int d = 0; d < kMaxDevices; ++d) settle(d);
   if (hooks.in_use) {
@@ -113,7 +151,6 @@ int64_t SimStreams::restart(const Options& o) {
     hooks.trim();
   }
   std::lock_guard lock(mutex_);
-  TENON_CHECK(!running_, DeviceError, "sim::configure: not inside a kernel or a callback");
   unseen_.clear();
   for (int d = 0; d < kMaxDevices; ++d) {
     drain_device(d);
@@ -124,6 +161,7 @@ int64_t SimStreams::restart(const Options& o) {
   for (auto& [handle, stream] : streams_) free_handles_.push_back(handle);
   std::sort(free_handles_.begin(), free_handles_.end(), std::greater<>());
   streams_.clear();
+  gone_.clear();
   starved_ = nullptr;
   faults_.clear();
   log_.clear();
@@ -155,9 +193,9 @@ std::vector<std::string> SimStreams::log() {
 }
 int64_t SimStreams::run(int64_t tasks) {
   std::lock_guard lock(mutex_);
-  TENON_CHECK(!running_, DeviceError, "sim::run: not inside a kernel or a callback");
+  TENON_CHECK(!tenon::detail::thread_state.in_task, DeviceError, "sim::run: not inside a kernel or a callback");
   int64_t ran = 0;
-  while (ran < tasks && step(true)) ++ran;
+  for (wait_idle(); ran < tasks && step(true); wait_idle()) ++ran;
   return ran;
 }
 

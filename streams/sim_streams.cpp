@@ -2,12 +2,16 @@
 // The simulated device: scheduling, streams, events, copies. Faults and the public calls are in sim.cpp.
 #include <tenon/streams/op_context.h>
 #include <tenon/streams/sim_streams.h>
+#include <tenon/streams/state.h>
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
 namespace tenon::sim {
+
+using tenon::detail::thread_state;
+
 namespace {
 
 thread_local int current = 0;
@@ -61,26 +65,60 @@ void SimStreams::execute(VirtualStream& s) {
   ++clock_;
   ++counters_.run;
   note(&s, s.device, "run", task.name);
-  if (task.run) {
-    const bool outer = std::exchange(running_, true);
+  if (!task.run) {
+    if (task.waits) return;
+    task.mark->passed = true;
+    task.mark->time = clock_;
+    return;
+  }
+  running_ = s.running = true;
+  std::exception_ptr error;
+  mutex_.unlock();  // Note [Running tasks]
+  {
+    thread_state.in_task = true;
     const OpContext context(task.name);
     try {
       task.run();
     } catch (...) {
-      if (!errors_[s.device]) errors_[s.device] = std::current_exception();  // the first one tells the cause
+      error = std::current_exception();
     }
     task.run = nullptr;  // what it captured goes while nothing else is scheduled
-    running_ = outer;
-  } else if (!task.waits) {
-    task.mark->passed = true;
-    task.mark->time = clock_;
+    thread_state.in_task = false;
   }
+  mutex_.lock();
+  if (error && !errors_[s.device]) errors_[s.device] = error;  // the first one tells the cause
+  running_ = s.running = false;
+  idle_.notify_all();
+}
+
+void SimStreams::wait_idle() {
+  TENON_CHECK(!thread_state.in_task, DeviceError, "sim: a kernel or a callback must not wait for a device");
+  while (running_) idle_.wait(mutex_);
+}
+
+// While one lives, streams that are destroyed keep their place.
+class SimStreams::Waiting {
+ public:
+  explicit Waiting(SimStreams& s) : streams_(s) { ++s.waiting_; }
+  ~Waiting() {
+    --streams_.waiting_;
+    streams_.sweep();
+  }
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+
+ private:
+  SimStreams& streams_;
+};
+
+void SimStreams::sweep() noexcept {
+  if (waiting_ == 0) std::erase_if(gone_, [](const auto& s) { return s->queue.empty() && !s->running; });
 }
 
 // One task of a stream the seed chooses. `anyone`: also of a stream that is being starved.
 bool SimStreams::step(bool anyone) {
   const std::size_t n = busy_.size();
-  if (n == 0) return false;
+  if (n == 0 || running_) return false;
   const std::size_t first = draw(n);
   for (std::size_t i = 0; i < n; ++i) {
     VirtualStream& s = *busy_[(first + i) % n];
@@ -93,12 +131,13 @@ bool SimStreams::step(bool anyone) {
 }
 
 void SimStreams::advance() {
-  if (running_ || busy_.empty() || options_.schedule == Schedule::lazy) return;
+  if (thread_state.in_task || busy_.empty() || options_.schedule == Schedule::lazy) return;
   if (options_.schedule == Schedule::eager) {
-    while (step(true)) {
-    }
+    do wait_idle();
+    while (step(true));
     return;
   }
+  if (running_) return;  // another thread's task: this call goes on beside it
   if (draw(16) == 0) {
     mood_ = static_cast<int>(draw(std::size(kMoods)));
     starved_ = draw(2) == 0 ? busy_[draw(busy_.size())] : nullptr;
@@ -120,19 +159,20 @@ void SimStreams::execute_for(VirtualStream& s) {
 }
 
 void SimStreams::reach(const std::shared_ptr<Mark>& mark) {
-  while (!mark->passed) execute_for(*mark->stream);
+  const Waiting waiting(*this);
+  for (wait_idle(); !mark->passed; wait_idle()) execute_for(*mark->stream);
 }
 void SimStreams::drain(VirtualStream& s) {
-  while (!s.queue.empty()) execute_for(s);
+  const Waiting waiting(*this);
+  for (wait_idle(); !s.queue.empty(); wait_idle()) execute_for(s);
 }
 void SimStreams::drain_device(int device) {
-  for (std::size_t i = 0; i < busy_.size();) {
-    if (busy_[i]->device != device) {
-      ++i;
-      continue;
-    }
-    drain(*busy_[i]);
-    i = 0;
+  const Waiting waiting(*this);
+  for (;;) {
+    wait_idle();
+    const auto found = std::find_if(busy_.begin(), busy_.end(), [&](auto* s) { return s->device == device; });
+    if (found == busy_.end()) return;
+    execute_for(**found);
   }
 }
 
@@ -178,6 +218,7 @@ void* SimStreams::create_stream(int device, int) {
     handle = reinterpret_cast<void*>(64 * ++handles_made_);
     free_handles_.push_back(handle);
   }
+  gone_.reserve(gone_.size() + streams_.size() + 1);  // nor destroying
   streams_[handle] = std::move(made);
   free_handles_.pop_back();
   return handle;
@@ -185,12 +226,17 @@ void* SimStreams::create_stream(int device, int) {
 
 void SimStreams::destroy_stream(int, void* stream) noexcept {
   std::lock_guard lock(mutex_);
-  const auto found = streams_.find(stream);
+  auto found = streams_.find(stream);
+  if (found != streams_.end() && !thread_state.in_task) {
+    drain(*found->second);
+    found = streams_.find(stream);  // the lock was dropped
+  }
   if (found == streams_.end()) return;
-  drain(*found->second);
   if (starved_ == found->second.get()) starved_ = nullptr;
+  gone_.push_back(std::move(found->second));  // inside a task its work is still to be done
   streams_.erase(found);
   free_handles_.push_back(stream);
+  sweep();
 }
 
 void SimStreams::synchronize_stream(int device, void* stream) {
@@ -202,7 +248,8 @@ void SimStreams::synchronize_stream(int device, void* stream) {
 bool SimStreams::query_stream(int device, void* stream) {
   std::lock_guard lock(mutex_);
   enter(CallKind::query, device);
-  return find(device, stream).queue.empty();
+  const VirtualStream& s = find(device, stream);
+  return s.queue.empty() && !s.running;
 }
 void SimStreams::synchronize_device(int device) {
   std::lock_guard lock(mutex_);
@@ -212,7 +259,27 @@ void SimStreams::synchronize_device(int device) {
 }
 void SimStreams::settle(int device) noexcept {
   std::lock_guard lock(mutex_);
-  if (!running_) drain_device(device);
+  if (!thread_state.in_task) drain_device(device);
+}
+bool SimStreams::settle_stream(int device, void* stream) noexcept {
+  std::lock_guard lock(mutex_);
+  try {
+    enter(CallKind::synchronize, device);
+    drain(find(device, stream));
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+bool SimStreams::settle_device(int device) noexcept {
+  std::lock_guard lock(mutex_);
+  try {
+    enter(CallKind::synchronize, device);
+    drain_device(device);
+    return true;
+  } catch (...) {
+    return false;
+  }
 }
 
 // ---- events ----
@@ -310,7 +377,7 @@ void SimStreams::copy(int device, void* stream, void* to, const void* from, int6
     return;
   }
   push(s, {"copy", [to, from, n] { std::memcpy(to, from, n); }, nullptr, false});
-  if (place_of(to) == Place::pageable && !running_) drain(s);
+  if (place_of(to) == Place::pageable && !thread_state.in_task) drain(s);
 }
 
 }  // namespace tenon::sim

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Internal: the simulated device's streams and scheduler. Every call is a scheduling point: the seed chooses how many
-// tasks run, and of which streams, before the call does its part. Tasks run in the calling thread, under one lock.
+// tasks run, and of which streams, before the call does its part. Tasks run in the calling thread, one at a time.
 //
+// Note [Running tasks]. The lock is dropped while a kernel, a copy or a callback runs, so that those may take any lock
+// and call what does not wait; `running_` keeps other threads from running another task, and whoever needs one waits.
+// Inside a task (thread_state.in_task) nothing can be waited for: DeviceError, as the wait could not end.
 // Note [Simulated order]. A task is runnable when it is the first of its stream and, if it waits for a mark, the mark is
 // passed; nothing else is promised, as on a real device. Waiting runs what is needed, and by chance more. Streams that
 // have work are kept in the order they got it, so the choice does not depend on addresses or on earlier programs.
@@ -12,6 +15,7 @@
 #include <tenon/streams/raw_streams.h>
 #include <tenon/streams/sim.h>
 
+#include <condition_variable>
 #include <deque>
 #include <exception>
 #include <map>
@@ -39,6 +43,8 @@ class SimStreams final : public RawStreams {
   bool query_event(int device, void* event) override;
   void synchronize_event(int device, void* event) override;
   double elapsed_ms(int device, void* start, void* end) override;
+  bool settle_stream(int device, void* stream) noexcept override;
+  bool settle_device(int device) noexcept override;
   void host_callback(int device, void* stream, Function<void()> f) override;
   void copy(int device, void* stream, void* to, const void* from, int64_t bytes) override;
   void launch(int device, void* stream, const char* name, Function<void()> kernel) override;
@@ -65,6 +71,10 @@ class SimStreams final : public RawStreams {
   enum class Place : uint8_t { pageable, pinned, device };
   void set_place(const void* p, int64_t bytes, Place place);
 
+  /// Around fork. In the child a task of another thread is lost with its thread.
+  void lock_for_fork();
+  void unlock_after_fork(bool child);
+
  private:
   struct VirtualStream;
   /// One record of an event; waits hold on to it, whatever the event records later.
@@ -86,6 +96,7 @@ class SimStreams final : public RawStreams {
     int device = 0;
     int number = -1;  // by first use
     bool busy = false;
+    bool running = false;  // its first task is
     std::deque<Task> queue;
   };
   struct Fault {
@@ -105,11 +116,16 @@ class SimStreams final : public RawStreams {
   void drain(VirtualStream& s);
   void drain_device(int device);
   void rethrow(int device);
+  void wait_idle();
+  void sweep() noexcept;
   Place place_of(const void* p) const;
   uint64_t draw(uint64_t below);
   void note(const VirtualStream* s, int device, const char* what, const char* name);
 
-  std::recursive_mutex mutex_;
+  class Waiting;
+
+  std::mutex mutex_;
+  std::condition_variable_any idle_;  // running_ became false
   Options options_;
   VirtualStream defaults_[kMaxDevices];
   std::map<void*, std::unique_ptr<VirtualStream>> streams_;
@@ -126,7 +142,9 @@ class SimStreams final : public RawStreams {
   std::vector<void*> free_handles_;  // reused at once, as real ones may be
   int numbers_ = 0, mood_ = 0;
   VirtualStream* starved_ = nullptr;
-  bool running_ = false;  // a task is, further up this thread's stack
+  bool running_ = false;  // a task is, in any thread
+  int waiting_ = 0;       // threads that wait for streams
+  std::vector<std::unique_ptr<VirtualStream>> gone_;  // destroyed, with work left or somebody waiting
 };
 
 /// What memory/sim_memory.cpp does when the devices start anew: false when memory is in use, else it is given back.

@@ -38,6 +38,7 @@ struct ThreadState {
   } streams[kDeviceSlots];
   int8_t device[kDeviceTypes];  // ordinal + 1; 0: not asked yet
   bool in_callback;             // running a host callback, where the device must not be used
+  bool in_task;                 // running a task of the simulated device, where nothing may wait for it
 };
 extern constinit thread_local ThreadState thread_state __attribute__((tls_model("initial-exec")));
 

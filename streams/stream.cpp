@@ -2,7 +2,10 @@
 // Streams: the thread's current stream, the pools, exclusive streams, waiting, and host callbacks.
 #include <tenon/streams/event.h>
 #include <tenon/streams/guard.h>
+#include <tenon/streams/settle.h>
 #include <tenon/streams/state.h>
+
+#include <pthread.h>
 
 #include <algorithm>
 #include <atomic>
@@ -58,6 +61,12 @@ Shared& shared() {
   return *instance;
 }
 constinit std::atomic<int> pending_errors{0};
+
+// For whoever forks while another thread reports an error or makes a stream.
+[[maybe_unused]] const int fork_handler = pthread_atfork(
+    [] { shared().exclusive_mutex.lock(), shared().errors_mutex.lock(); },
+    [] { shared().errors_mutex.unlock(), shared().exclusive_mutex.unlock(); },
+    [] { shared().errors_mutex.unlock(), shared().exclusive_mutex.unlock(); });
 
 void keep_callback_error(const Stream& stream, std::exception_ptr error) noexcept {
   try {
@@ -243,7 +252,7 @@ void Stream::add_callback(Function<void()> f) const {
   }
   RawStreams& raw = detail::usable_raw_streams(device_.type());
   DeviceGuard guard(device_to_enter(*this));
-  raw.host_callback(device_.index(), handle_, [f = std::move(f), stream = *this] {
+  raw.host_callback(device_.index(), handle_, [f = std::move(f), stream = *this]() mutable {
     // A raw layer may run callbacks on a thread that is itself in one.
     const bool outer = std::exchange(thread_state.in_callback, true);
     try {
@@ -251,6 +260,7 @@ void Stream::add_callback(Function<void()> f) const {
     } catch (...) {
       keep_callback_error(stream, std::current_exception());
     }
+    f = nullptr;  // what it captured may own memory, whose free must know where it is
     thread_state.in_callback = outer;
   });
 }
@@ -273,6 +283,27 @@ void synchronize(Device device) {
 }
 
 namespace detail {
+bool settle(const Stream& stream) noexcept {
+  const Device device = stream.device();
+  if (runs_inline(device.type())) return true;
+  RawStreams* raw = registered_raw_streams(device.type());
+  if (!raw || in_device_work()) return false;
+  try {
+    if (stream.handle() && raw->is_capturing(device.index(), stream.handle())) return false;
+  } catch (...) {  // no stream any more: the device is asked
+  }
+  try {
+    {
+      DeviceGuard guard(device_to_enter(stream));
+      if (raw->settle_stream(device.index(), stream.handle())) return true;
+    }
+    DeviceGuard guard(device);
+    return raw->settle_device(device.index());
+  } catch (...) {
+    return false;
+  }
+}
+
 void set_fault_check(void (*check)(int)) noexcept { fault_check.store(check, std::memory_order_release); }
 
 void forget_pooled_streams(DeviceType type) {
