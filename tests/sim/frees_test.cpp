@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Giving memory back while work on it is queued: poisoned blocks, waiting that leaves errors where they are, frees inside
 // callbacks and kernels, frees that cannot be waited for.
+#include <tenon/dispatch/kernel_call.h>
 #include <tenon/memory/allocator.h>
 #include <tenon/streams/raw_streams.h>
 #include <tenon/streams/sim.h>
 #include <tenon/tenon.h>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
 #include <stdexcept>
+#include <thread>
 
 #include "tests/support/catch.h"
 
@@ -22,6 +28,15 @@ struct Settings {
   ~Settings() { memory::set_allocator_settings(before); }
   std::string before;
 };
+
+int64_t thousandfold(const Tensor& t) { return t.numel() * 1000; }
+
+// With arguments that are gone when it returns.
+template <class K>
+int64_t call(const K& kernel) {
+  const Tensor x = ones({4}, device(kSim0));
+  return kernel(x);
+}
 
 }  // namespace
 
@@ -137,4 +152,101 @@ TEST_CASE("sim frees: a block whose streams can be neither marked nor waited for
     const auto stats = memory::memory_stats(kSim0);
     CHECK(stats.active == stats.allocated);
   }
+}
+
+TEST_CASE("sim frees: a kernel whose caller did not wait to the end owns all it needs") {
+  sim::configure({.devices = 1, .schedule = sim::Schedule::lazy});
+  const dispatch::KernelCall<int64_t(const Tensor&)> kernel(reinterpret_cast<dispatch::AnyFunction>(&thousandfold),
+                                                            Backend::sim);
+  CHECK(call(kernel) == 4000);
+  sim::fail(sim::CallKind::synchronize);
+  CHECK_THROWS_AS(call(kernel), CudaError);
+  CHECK_NOTHROW(synchronize(kSim0));  // under AddressSanitizer it would show
+  CHECK(call(kernel) == 4000);
+}
+
+TEST_CASE("sim frees: callbacks may use host memory, and get an error where a device would have to give memory") {
+  sim::configure({.devices = 1, .schedule = sim::Schedule::lazy});
+  empty({5 << 20}, device(kSim0));  // cached
+  bool ran = false;
+  current_stream(kSim0).add_callback([&ran] {
+    CHECK_THROWS_AS(memory::allocate(kSim0, 50 << 20), DeviceError);
+    CHECK_THROWS_AS(memory::empty_cache(kSim0), DeviceError);
+    memory::memory_stats(kSim0);
+    const auto p = memory::allocate(kCPU, 30 << 20);
+    p.deleter(p.context);
+    memory::empty_cache(kCPU);
+    ran = true;
+  });
+  memory::empty_cache(kSim0);  // waits for the callback while it gives memory back
+  CHECK(ran);
+}
+
+TEST_CASE("sim frees: thousands of callbacks that own direct blocks need no stack") {
+  const Settings settings("backend:direct");
+  sim::configure({.devices = 1, .schedule = sim::Schedule::lazy});
+  for (int i = 0; i < 20000; ++i) {
+    Tensor t = empty({1}, device(kSim0));
+    current_stream(kSim0).add_callback([t = std::move(t)] {});
+  }
+  synchronize(kSim0);
+  memory::empty_cache(kSim0);
+  CHECK(memory::memory_stats(kSim0).active == 0);
+}
+
+TEST_CASE("sim frees: threads that allocate while others' callbacks free and allocate") {
+  for (const char* conf : {"backend:caching", "backend:direct"}) {
+    CAPTURE(conf);
+    const Settings settings(conf);
+    sim::configure({.devices = 1});
+    std::atomic<bool> stop{false};
+    std::thread other([&] {
+      while (!stop) {
+        const auto p = memory::allocate(kSim0, 4096), q = memory::allocate(kCPU, 64 << 20);
+        p.deleter(p.context);
+        q.deleter(q.context);
+        memory::empty_cache(kCPU);
+        memory::empty_cache(kSim0);
+      }
+    });
+    for (int i = 0; i < 2000; ++i) {
+      const auto p = memory::allocate(kSim0, 100);
+      current_stream(kSim0).add_callback([p] {
+        p.deleter(p.context);
+        const auto q = memory::allocate(kCPU, 64 << 20);
+        q.deleter(q.context);
+      });
+      if (i % 4 == 0) synchronize(kSim0);
+    }
+    stop = true;
+    other.join();
+    synchronize(kSim0);
+    memory::empty_cache(kSim0);
+    CHECK(memory::memory_stats(kSim0).active == 0);
+  }
+}
+
+TEST_CASE("sim frees: a child forked while another thread is in the device can use it") {
+  sim::configure({.devices = 1});
+  std::atomic<bool> stop{false};
+  std::thread other([&] {
+    const Tensor x = ones({100, 100}, device(kSim0));
+    while (!stop) {
+      matmul(x, x);
+      synchronize(kSim0);
+    }
+  });
+  for (int i = 0; i < 20; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(10);
+      const float value = ones({4}, device(kSim0)).mul(2).sum().item<float>();
+      _exit(value == 8 ? 0 : 1);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    CHECK(status == 0);
+  }
+  stop = true;
+  other.join();
 }
