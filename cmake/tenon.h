@@ -29,9 +29,9 @@
 #include <tenon/ops/quantile.h>
 #include <tenon/ops/random.h>
 #include <tenon/ops/reduce.h>
-#include <tenon/ops/search.h>
 #include <tenon/ops/rounding.h>
 #include <tenon/ops/scan.h>
+#include <tenon/ops/search.h>
 #include <tenon/ops/sign.h>
 #include <tenon/ops/softmax.h>
 #include <tenon/ops/sort.h>

@@ -142,8 +142,8 @@ class SimStreams final : public RawStreams {
   std::vector<void*> free_handles_;  // reused at once, as real ones may be
   int numbers_ = 0, mood_ = 0;
   VirtualStream* starved_ = nullptr;
-  bool running_ = false;  // a task is, in any thread
-  int waiting_ = 0;       // threads that wait for streams
+  bool running_ = false;                              // a task is, in any thread
+  int waiting_ = 0;                                   // threads that wait for streams
   std::vector<std::unique_ptr<VirtualStream>> gone_;  // destroyed, with work left or somebody waiting
 };
 

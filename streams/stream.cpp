@@ -63,10 +63,10 @@ Shared& shared() {
 constinit std::atomic<int> pending_errors{0};
 
 // For whoever forks while another thread reports an error or makes a stream.
-[[maybe_unused]] const int fork_handler = pthread_atfork(
-    [] { shared().exclusive_mutex.lock(), shared().errors_mutex.lock(); },
-    [] { shared().errors_mutex.unlock(), shared().exclusive_mutex.unlock(); },
-    [] { shared().errors_mutex.unlock(), shared().exclusive_mutex.unlock(); });
+[[maybe_unused]] const int fork_handler =
+    pthread_atfork([] { shared().exclusive_mutex.lock(), shared().errors_mutex.lock(); },
+                   [] { shared().errors_mutex.unlock(), shared().exclusive_mutex.unlock(); },
+                   [] { shared().errors_mutex.unlock(), shared().exclusive_mutex.unlock(); });
 
 void keep_callback_error(const Stream& stream, std::exception_ptr error) noexcept {
   try {

@@ -347,7 +347,8 @@ TEST_CASE("CUDA memory: expandable segments grow, lose pages and fill their hole
   {
     const Settings settings("expandable_segments:True");
     std::vector<Tensor> tensors;
-    for (int i = 0; i < 6; ++i) tensors.push_back(full({5 << 20}, i, TensorOptions(cuda)));  // 20 MiB each
+    for (int i = 0; i < 6; ++i)
+      tensors.push_back(full({5 << 20}, i, TensorOptions(kFloat32).device(cuda)));  // 20 MiB each
     const int64_t grown = memory::memory_reserved(cuda);
     CHECK(grown >= 120 * MiB);
     CHECK(grown <= 126 * MiB);
@@ -355,8 +356,8 @@ TEST_CASE("CUDA memory: expandable segments grow, lose pages and fill their hole
     tensors[4].reset();
     memory::empty_cache(cuda);
     CHECK(memory::memory_reserved(cuda) <= grown - 36 * MiB);
-    Tensor hole = full({4 << 20}, 7, TensorOptions(cuda));
-    Tensor large = full({12 << 20}, 8, TensorOptions(cuda));
+    Tensor hole = full({4 << 20}, 7, TensorOptions(kFloat32).device(cuda));
+    Tensor large = full({12 << 20}, 8, TensorOptions(kFloat32).device(cuda));
     for (const int i : {0, 2, 3, 5}) {
       CHECK(tensors[static_cast<size_t>(i)].sum().item<double>() == i * double{5 << 20});
     }
