@@ -12,8 +12,6 @@ AccumulateGrad::AccumulateGrad(const TensorImpl& leaf, Ref<GradHolder> holder)
   set_device(leaf.device());
 }
 
-AccumulateGrad::~AccumulateGrad() { delete hooks_; }
-
 void AccumulateGrad::apply(std::span<Tensor> grads, std::span<Tensor>) {
   Tensor g = static_cast<Tensor&&>(grads[0]);
   TENON_CHECK(g.sizes() == IntArrayRef(sizes_), ShapeError, "backward: a leaf of sizes ", sizes_,
@@ -33,21 +31,25 @@ void AccumulateGrad::apply(std::span<Tensor> grads, std::span<Tensor>) {
       grad = g.clone(MemoryFormat::contiguous);
     }
   }
-  if (hooks_) {
+  if (const NodeHooks* h = hooks(); h && !h->accumulated.empty()) {
     // The hook's handle: the leaf's data and gradient, without keeping the leaf's own block alive.
-    const Tensor leaf = dispatch::make_alias(hooks_->leaf);
+    const Tensor leaf = dispatch::make_alias(h->leaf);
     AutogradMeta& meta = meta_of(*leaf.impl());
     meta.holder = holder_;
     meta.accumulator = Ref<AccumulateGrad>::share(this);
     leaf.impl()->set_requires_grad(true);
-    for (std::size_t i = 0, n = hooks_->list.size(); i < n; ++i) hooks_->list[i](leaf);
+    h->each(h->accumulated, [&](const NodeHooks::Accumulated& entry) {
+      Tensor handle = leaf;  // the hook may assign to it
+      entry.hook(handle);
+    });
   }
 }
 
-void AccumulateGrad::add_accumulated_hook(AccumulatedHook hook, Tensor leaf) {
-  if (!hooks_) hooks_ = new Hooks;
-  hooks_->leaf = static_cast<Tensor&&>(leaf);
-  hooks_->list.push_back(static_cast<AccumulatedHook&&>(hook));
+HookHandle AccumulateGrad::add_accumulated_hook(AccumulatedHook hook, Tensor leaf) {
+  NodeHooks& h = make_hooks();
+  h.leaf = static_cast<Tensor&&>(leaf);
+  h.accumulated.push_back({h.next_id, static_cast<AccumulatedHook&&>(hook)});
+  return {Ref<Node>::share(this), h.next_id++};
 }
 
 }  // namespace tenon::autograd

@@ -7,26 +7,17 @@
 
 namespace tenon::autograd {
 
-/// Called after a leaf's gradient was accumulated, with the leaf (a handle of its own to the same data and gradient).
-using AccumulatedHook = tenon::Function<void(const Tensor&)>;
-
 class AccumulateGrad final : public Node {
  public:
   AccumulateGrad(const TensorImpl& leaf, Ref<GradHolder> holder);
   std::string name() const override { return "accumulate_grad"; }
   void apply(std::span<Tensor> grads, std::span<Tensor> results) override;
   /// `leaf` is an alias of the data; it is kept while the node lives.
-  void add_accumulated_hook(AccumulatedHook hook, Tensor leaf);
+  HookHandle add_accumulated_hook(AccumulatedHook hook, Tensor leaf);
 
  private:
   DimVector sizes_, strides_;
   Ref<GradHolder> holder_;
-  struct Hooks {
-    Tensor leaf;
-    std::deque<AccumulatedHook> list;  // a hook may add others while it runs
-  };
-  Hooks* hooks_ = nullptr;
-  ~AccumulateGrad() override;
 };
 
 }  // namespace tenon::autograd

@@ -12,7 +12,7 @@ using autograd::AutogradMeta;
 using autograd::meta_if_any;
 using autograd::meta_of;
 
-Tensor& Tensor::requires_grad_(bool on) {
+Tensor& Tensor::requires_grad_(bool on) & {
   TENON_CHECK(defined(), ValueError, "requires_grad_: expected a tensor, got an undefined one");
   TENON_CHECK(!on || is_differentiable(dtype()), AutogradError,
               "requires_grad_: expected a floating-point or complex tensor, got ", dtype());
@@ -82,6 +82,10 @@ autograd::HookHandle Tensor::register_hook(Function<Tensor(const Tensor&)> hook)
   return autograd::register_hook(*this, static_cast<autograd::TensorHook&&>(hook));
 }
 
+autograd::HookHandle Tensor::register_post_accumulate_grad_hook(Function<void(Tensor&)> hook) const {
+  return autograd::register_post_accumulate_grad_hook(*this, static_cast<autograd::AccumulatedHook&&>(hook));
+}
+
 void Tensor::backward(const Tensor& gradient, std::optional<bool> retain_graph, bool create_graph) const {
   autograd::backward({this, 1}, {&gradient, 1}, retain_graph, create_graph);
 }
@@ -96,12 +100,15 @@ std::vector<Root> make_roots(TensorList tensors, TensorList grads, const char* w
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const Tensor& t = tensors[i];
     TENON_CHECK(t.defined(), ValueError, who, ": tensor ", i, " is undefined");
-    TENON_CHECK(takes_part(t), AutogradError, who, ": tensor ", i,
-                " does not require grad: none of what it was computed from does, or recording was off");
+    TENON_CHECK(
+        takes_part(t), AutogradError, who, ": tensor ", i,
+        " does not require grad: nothing it was computed from does, recording was off, or the only way back leads "
+        "through detach(), a comparison or an integer result (a gradient can be differentiated again only under "
+        "create_graph=true)");
     Tensor g = grads.empty() ? Tensor() : grads[i];
     if (!g.defined()) {
       TENON_CHECK(t.numel() == 1, AutogradError, who, ": tensor ", i, " has sizes ", t.sizes(),
-                  "; a gradient can be left out for one element only");
+                  "; a gradient can be left out for one element only; call sum(), or pass a gradient of those sizes");
       TENON_CHECK(!t.is_complex(), AutogradError, who, ": tensor ", i, " is complex; pass its gradient");
       const NoGradGuard guard;
       g = dispatch::make_tensor(t.sizes(), t.dtype(), t.device());
@@ -146,16 +153,16 @@ void accumulate(const Tensor& t, Tensor g) {
 }
 }  // namespace
 
-void backward(TensorList tensors, TensorList grads, std::optional<bool> retain_graph, bool create_graph,
-              std::optional<TensorList> inputs) {
+void backward(const TensorArgs& tensors, const TensorArgs& grads, std::optional<bool> retain_graph, bool create_graph,
+              const TensorArgs& inputs) {
   std::vector<Root> roots = make_roots(tensors, grads, "backward");
   const bool retain = retain_graph.value_or(create_graph);
-  if (!inputs) {
+  if (!inputs.given()) {
     if (!roots.empty()) run_backward(static_cast<std::vector<Root>&&>(roots), retain, create_graph);
     return;
   }
   std::vector<Tensor> unique;  // one gradient for each, however often it is named
-  for (const Tensor& t : *inputs) {
+  for (const Tensor& t : inputs) {
     bool known = false;
     for (const Tensor& u : unique) known = known || u.is_same(t);
     if (!known) unique.push_back(t);
@@ -168,7 +175,7 @@ void backward(TensorList tensors, TensorList grads, std::optional<bool> retain_g
     if (found[i].defined() && !unique[i].retains_grad()) accumulate(unique[i], static_cast<Tensor&&>(found[i]));
 }
 
-std::vector<Tensor> grad(TensorList outputs, TensorList inputs, TensorList grad_outputs,
+std::vector<Tensor> grad(const TensorArgs& outputs, const TensorArgs& inputs, const TensorArgs& grad_outputs,
                          std::optional<bool> retain_graph, bool create_graph, bool allow_unused,
                          bool materialize_grads) {
   const std::vector<Edge> captures = edges_to(inputs, "grad");
@@ -195,12 +202,12 @@ HookHandle register_hook(const Tensor& t, TensorHook hook) {
   return e.node->add_tensor_hook(e.index, static_cast<TensorHook&&>(hook));
 }
 
-void register_post_accumulate_grad_hook(const Tensor& leaf, tenon::Function<void(const Tensor&)> hook) {
+HookHandle register_post_accumulate_grad_hook(const Tensor& leaf, tenon::Function<void(Tensor&)> hook) {
   TENON_CHECK(leaf.defined() && takes_part(leaf) && leaf.is_leaf(), AutogradError,
               "register_post_accumulate_grad_hook: expected a leaf that requires grad");
   TENON_CHECK(hook, ValueError, "register_post_accumulate_grad_hook: hook: expected a function, got none");
   edge_of(leaf);
-  meta_of(*leaf.impl())
+  return meta_of(*leaf.impl())
       .accumulator->add_accumulated_hook(static_cast<AccumulatedHook&&>(hook), dispatch::make_alias(leaf));
 }
 

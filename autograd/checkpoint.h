@@ -4,9 +4,9 @@
 //
 //   Tensor y = autograd::checkpoint([&](const Tensor& x) { return block(x); }, x);
 //
-// `fn` takes any arguments (tensors, optional tensors and lists of them are the inputs; the rest is copied) and returns
-// a Tensor, a tuple or a vector. It is kept, with what it captured, until the graph is freed; parameters it refers to get
-// their gradients, and inputs need not require grad. It must do the same both times: AutogradError when the second call
+// `fn` takes any arguments: tensors, optional tensors, and vectors, arrays, spans, pairs and tuples of them are the inputs;
+// the rest is copied, with what an IntArrayRef, span, string_view or C string refers to. It returns what it likes. It is
+// kept, with what it captured, until the graph is freed; parameters it refers to get their gradients, and inputs need not require grad. It must do the same both times: AutogradError when the second call
 // saves another number of tensors, or other sizes or dtypes, or when an input was written in between. The second call sees
 // grad mode, the autocast layer and, with `preserve_rng`, the random numbers of the first (not under graph capture).
 // backward, grad, create_graph, retain_graph (each run computes again) and nested checkpoints work as without. It is made
@@ -34,44 +34,35 @@ TENON_API Ref<SavedTensorHooks> begin_checkpoint(const CheckpointOptions& option
 /// After forward: what was saved is complete.
 TENON_API void end_checkpoint(SavedTensorHooks& frame);
 
-// Arguments are kept without their tensors, which the frame keeps as inputs.
-inline Tensor strip(const Tensor&) { return {}; }
-inline std::optional<Tensor> strip(const std::optional<Tensor>& t) {
-  return t ? std::optional<Tensor>(Tensor()) : std::nullopt;
-}
-inline std::vector<Tensor> strip(TensorList t) { return std::vector<Tensor>(t.size()); }
-inline std::vector<Tensor> strip(const std::vector<Tensor>& t) { return std::vector<Tensor>(t.size()); }
-template <class T>
-const T& strip(const T& value) {
-  return value;
-}
-inline void fill(Tensor& t, const Tensor*& next) { t = *next++; }
-inline void fill(std::optional<Tensor>& t, const Tensor*& next) {
-  if (t) t = *next;
-  ++next;
-}
-inline void fill(std::vector<Tensor>& list, const Tensor*& next) {
-  for (Tensor& t : list) t = *next++;
-}
-template <class T>
-void fill(T&, const Tensor*&) {}
-
+// Arguments are kept without their tensors, which the frame keeps as inputs, and own what they refer to.
 template <class F, class... Args>
 struct CheckpointCallOf final : CheckpointCall {
   template <class... Given>
-  explicit CheckpointCallOf(F f, const Given&... given) : fn(static_cast<F&&>(f)), args(strip(given)...) {}
+  explicit CheckpointCallOf(F f, const Given&... given) : fn(static_cast<F&&>(f)), args(Owned<Args>(given)...) {
+    each([](Tensor* t) {
+      if (t) t->reset();
+    });
+  }
   void run(TensorList inputs) override {
-    std::tuple<Args...> full = args;
+    std::tuple<Owned<Args>...> full = args;
     const Tensor* next = inputs.data();
+    const auto fill = [&](Tensor* t) {
+      if (t) *t = *next;
+      ++next;
+    };
     std::apply(
-        [&](auto&... each) {
-          (fill(each, next), ...);
-          fn(std::as_const(each)...);
+        [&](auto&... owned) {
+          (each_tensor(owned, fill), ...);
+          fn(owned.given()...);
         },
         full);
   }
+  template <class V>
+  void each(const V& visit) {
+    std::apply([&](auto&... owned) { (each_tensor(owned, visit), ...); }, args);
+  }
   F fn;
-  std::tuple<Args...> args;
+  std::tuple<Owned<Args>...> args;
 };
 }  // namespace internal
 
@@ -79,9 +70,8 @@ template <class F, class... Args>
 auto checkpoint(const CheckpointOptions& options, F fn, const Args&... args) {
   if (!grad_enabled()) return fn(args...);
   std::vector<Tensor> inputs;
-  (detail::collect(inputs, args), ...);
-  auto* call = new internal::CheckpointCallOf<F, std::decay_t<decltype(internal::strip(args))>...>(static_cast<F&&>(fn),
-                                                                                                   args...);
+  (internal::collect(inputs, args), ...);
+  auto* call = new internal::CheckpointCallOf<F, std::decay_t<const Args&>...>(static_cast<F&&>(fn), args...);
   const Ref<SavedTensorHooks> frame = internal::begin_checkpoint(options, inputs, call);
   auto result = [&] {
     const SavedTensorHooksGuard guard(frame);

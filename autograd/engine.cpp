@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tenon/autograd/engine.h>
 
+#include <tenon/autograd/accumulate_grad.h>
 #include <tenon/autograd/anomaly.h>
 #include <tenon/autograd/hooks.h>
 #include <tenon/autograd/task.h>
@@ -21,6 +22,17 @@ struct Capture {
   std::size_t position;
   int32_t next;
 };
+
+// A hook gave something that cannot take the gradient's place.
+[[noreturn, gnu::cold]] void refuse_replacement(const Node& node, const Tensor& g, const Tensor& replaced) {
+  const bool leaf = dynamic_cast<const AccumulateGrad*>(&node) != nullptr;
+  const std::string who =
+      leaf ? std::string("register_hook: a hook on a leaf") : "register_hook: a hook on the result of " + node.name();
+  TENON_CHECK(replaced.sizes() == g.sizes(), ShapeError, who, " of sizes ", g.sizes(), " returned sizes ",
+              replaced.sizes());
+  TENON_CHECK(replaced.dtype() == g.dtype(), DtypeError, who, " of dtype ", g.dtype(), " returned ", replaced.dtype());
+  throw DeviceError(tenon::detail::concat(who, " on ", g.device(), " returned a tensor on ", replaced.device()));
+}
 
 class Run;
 constinit thread_local Run* current_run TENON_INITIAL_EXEC = nullptr;
@@ -125,7 +137,14 @@ class Run {
     }
     const std::span<Tensor> grads = e.grads();
     const bool any = std::any_of(grads.begin(), grads.end(), [](const Tensor& t) { return t.defined(); });
-    if (any && node.hooks()) before(node, grads);
+    if (any && node.hooks()) {
+      try {
+        before(node, grads);
+      } catch (...) {
+        if (anomaly_enabled()) rethrow_with_place(node);
+        throw;
+      }
+    }
     constexpr std::size_t kFew = 6;
     Tensor few[kFew];
     std::vector<Tensor> more;
@@ -140,7 +159,14 @@ class Run {
       Tensor& g = grads[capture.output];
       captured_[capture.position] = runs || c >= 0 ? g : static_cast<Tensor&&>(g);
     }
-    if (runs) apply(node, grads, results);
+    if (runs) {
+      try {
+        apply(node, grads, results);
+      } catch (...) {
+        if (anomaly_enabled()) rethrow_with_place(node);
+        throw;
+      }
+    }
     for (Tensor& g : grads) g.reset();
     if (!retain_ && e.wanted) node.release_saved();
     for (std::size_t i = 0; i < edges.size(); ++i) {
@@ -170,12 +196,8 @@ class Run {
       if (!g.defined()) return;
       Tensor replaced = h.hook(g);
       if (!replaced.defined()) return;
-      TENON_CHECK(replaced.sizes() == g.sizes(), ShapeError, "hook on the gradient of ", node.name(),
-                  ": expected sizes ", g.sizes(), ", got ", replaced.sizes());
-      TENON_CHECK(replaced.dtype() == g.dtype(), DtypeError, "hook on the gradient of ", node.name(), ": expected ",
-                  g.dtype(), ", got ", replaced.dtype());
-      TENON_CHECK(replaced.device() == g.device(), DeviceError, "hook on the gradient of ", node.name(),
-                  ": expected a tensor on ", g.device(), ", got one on ", replaced.device());
+      if (replaced.sizes() != g.sizes() || replaced.dtype() != g.dtype() || replaced.device() != g.device())
+        refuse_replacement(node, g, replaced);
       g = static_cast<Tensor&&>(replaced);
     });
     for (const NodeHooks::Retained& r : hooks.retained) {

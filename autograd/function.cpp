@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <tenon/autograd/anomaly.h>
 #include <tenon/autograd/autograd_meta.h>
 #include <tenon/autograd/function.h>
 #include <tenon/autograd/op_node.h>
@@ -120,6 +121,8 @@ bool FunctionNode::begin(const char* type_name, TensorList inputs) {
   }
   set_edges(edges);
   settle_order();
+  if (anomaly_enabled()) [[unlikely]]
+    remember_site(*this);
   return true;
 }
 
@@ -145,6 +148,10 @@ void FunctionNode::check_writes(std::span<Tensor*> outputs) const {
 // The history of an input that forward wrote to, as an operator's in-place form gives it.
 void FunctionNode::set_written(const Tensor& t, std::size_t input, std::size_t output) {
   State& s = *state_;
+  TENON_CHECK(
+      t.impl()->base() || !takes_part(t) || history_of(t), AutogradError, name(), ": mark_dirty: input ", input,
+      " is a leaf that requires grad, and cannot be written in place; write to a clone(), or apply the function "
+      "under a NoGradGuard");
   check_inplace(name(), ": mark_dirty", t, takes_part(t));
   if (t.storage() && t.version() == s.versions[input]) t.storage()->bump_version();  // by a kernel of the user's own
   TensorImpl& impl = *t.impl();
@@ -154,6 +161,8 @@ void FunctionNode::set_written(const Tensor& t, std::size_t input, std::size_t o
               ": mark_dirty: a function that writes to a view must have one output, got ", outputs());
   const Tensor base(impl.base());
   const Ref<Node> rebased = make_copy_slices(*impl.base(), impl, edge_of(base), self, input);
+  if (anomaly_enabled()) [[unlikely]]
+    remember_site(*rebased);
   s.written = State::Written{rebased.get(), Geometry(*impl.base()), Geometry(impl)};
   set_history(base, rebased, 0);
   // The view's node is made from the base's when it is next asked for.
@@ -162,13 +171,29 @@ void FunctionNode::set_written(const Tensor& t, std::size_t input, std::size_t o
   if (m.retains_grad) history_of(t);
 }
 
-void FunctionNode::finish(std::span<Tensor*> outputs) {
+// Without recording, nothing that leads back is handed out: not the leaf that forward returned, say.
+void FunctionNode::finish_unrecorded(std::span<Tensor*> outputs) const {
+  if (grad_enabled()) return;
+  for (Tensor* t : outputs)
+    if (t->defined() && takes_part(*t) && !among(state_->dirty, *t)) *t = dispatch::make_alias(*t);
+}
+
+void FunctionNode::finish(std::span<Tensor*> outputs, bool one_gradient) {
   State& s = *state_;
   set_outputs(static_cast<uint32_t>(outputs.size()));
   check_writes(outputs);
   s.output_metas.reset(new CompactMeta[outputs.size()]);
   std::vector<Tensor> seen;
   bool device_known = false;
+  std::size_t differentiable = 0;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const Tensor& t = *outputs[i];
+    if (!t.defined() || !is_differentiable(t.dtype()) || among(s.constant, t)) continue;
+    if (differentiable++ == 0) differentiable_output_ = i;
+  }
+  TENON_CHECK(!one_gradient || differentiable <= 1, AutogradError, name(), ": forward returned ", differentiable,
+              " differentiable outputs, and backward(const Tensor&) takes the gradient of one; write "
+              "std::vector<Tensor> backward(std::span<const Tensor> grads)");
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     Tensor& t = *outputs[i];
     if (!t.defined()) continue;
@@ -228,9 +253,9 @@ void FunctionNode::finish(std::span<Tensor*> outputs) {
 
 Tensor FunctionNode::saved(std::size_t i) const {
   const State& s = *state_;
-  TENON_CHECK(!s.released, AutogradError, name(),
-              ": the graph was freed: backward ran through it before. Pass retain_graph=true the first time");
-  TENON_CHECK(i < s.saved.size(), IndexError, name(), ": saved: expected an index below ", s.saved.size(), ", got ", i);
+  TENON_CHECK(!s.released, AutogradError, name(), kFreed);
+  TENON_CHECK(i < s.saved.size(), IndexError, name(), ": saved(", i, "): forward saved ", s.saved.size(),
+              s.saved.size() == 1 ? " tensor" : " tensors", "; call save(t...) there");
   const State::Saved& saved = s.saved[i];
   Tensor t = saved.tensor;
   if (saved.packed) {
@@ -245,7 +270,8 @@ Tensor FunctionNode::saved(std::size_t i) const {
   }
   if (!t.defined()) return t;
   TENON_CHECK(saved.packed || t.version() == saved.version, AutogradError, name(), ": saved tensor ", i,
-              " has been written in place since: expected version ", saved.version, ", found ", t.version());
+              " has been written in place since: it is at version ", t.version(), "; expected version ", saved.version,
+              kWriteElsewhere);
   if (!grad_enabled()) return t;
   if (saved.input) return with_history(t, saved.history);
   t = dispatch::make_alias(t);
@@ -304,8 +330,7 @@ std::vector<Tensor> FunctionNode::call_once(std::span<const Tensor> grads) {
 
 void FunctionNode::apply(std::span<Tensor> grads, std::span<Tensor> results) {
   State& s = *state_;
-  TENON_CHECK(!s.released, AutogradError, name(),
-              ": the graph was freed: backward ran through it before. Pass retain_graph=true the first time");
+  TENON_CHECK(!s.released, AutogradError, name(), kFreed);
   for (std::size_t i = 0; materialize_ && i < grads.size(); ++i) {
     if (grads[i].defined() || s.output_metas[i].dtype() == DType::undefined) continue;
     const CompactMeta& m = s.output_metas[i];

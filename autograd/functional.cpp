@@ -30,7 +30,7 @@ class Evaluation {
       TENON_CHECK(is_differentiable(t.dtype()), DtypeError, who, ": input ", i,
                   ": expected a floating-point or complex tensor, got ", t.dtype());
       // Connected with what the caller has, or a leaf of this evaluation's own.
-      Tensor own = create_graph && takes_part(t) ? t.view(t.sizes()) : t.detach();
+      Tensor own = t.is_inference() ? t.clone() : create_graph && takes_part(t) ? t.view(t.sizes()) : t.detach();
       if (!takes_part(own)) own.requires_grad_();
       inputs.push_back(static_cast<Tensor&&>(own));
     }
@@ -91,6 +91,19 @@ class Evaluation {
     return results;
   }
 
+  // The gradient of the one output, to be differentiated again.
+  std::vector<Tensor> first_derivatives() const {
+    std::vector<Tensor> g = gradients(outputs, {filled(outputs[0].sizes(), outputs[0], 1)}, inputs, true);
+    for (std::size_t i = 0; i < g.size(); ++i) {
+      TENON_CHECK(!strict_ || g[i].defined(), AutogradError, who_, ": the output does not depend on input ", i,
+                  " (strict)");
+      TENON_CHECK(!strict_ || takes_part(g[i]), AutogradError, who_, ": the gradient for input ", i,
+                  " does not depend on ", g.size() == 1 ? "input 0" : "any input", " (strict)");
+      if (!g[i].defined()) g[i] = zeros_as(inputs[i]);
+    }
+    return g;
+  }
+
   TensorLists finish(std::vector<Tensor> products) {
     if (!create_graph_)
       for (Tensor& t : outputs) t = t.detach();
@@ -111,8 +124,9 @@ class Evaluation {
   bool create_graph_, strict_;
 };
 
-TensorMatrix jacobian_of(const char* who, const TensorFunction& f, TensorList given, bool create_graph, bool strict) {
-  const EnableGradGuard grad;
+TensorMatrix jacobian_of(const char* who, const TensorFunction& f, TensorList given, bool create_graph, bool strict,
+                         bool of_gradient = false) {
+  const InferenceMode recording(false);
   const Evaluation e(who, f, given, create_graph, strict);
   TensorMatrix result;
   for (std::size_t i = 0; i < e.outputs.size(); ++i) {
@@ -123,8 +137,12 @@ TensorMatrix jacobian_of(const char* who, const TensorFunction& f, TensorList gi
     for (int64_t k = 0; k < y.numel(); ++k) {
       const Tensor v = zeros_as(y);
       v.view({-1})[k].fill_(1.0);
-      const std::vector<Tensor> g =
-          e.settle(e.gradients({y}, {v}, e.inputs, create_graph), e.inputs, "the output: input", "it");
+      std::vector<Tensor> g = e.gradients({y}, {v}, e.inputs, create_graph);
+      for (std::size_t j = 0; j < g.size(); ++j)
+        TENON_CHECK(!strict || g[j].defined(), AutogradError, who,
+                    of_gradient ? ": the gradient for input " : ": output ", i, " does not depend on input ", j,
+                    " (strict)");
+      g = e.settle(static_cast<std::vector<Tensor>&&>(g), e.inputs, "input", "the output");
       for (std::size_t j = 0; j < g.size(); ++j) rows[j].push_back(g[j]);
     }
     std::vector<Tensor>& blocks = result.emplace_back();
@@ -141,14 +159,14 @@ TensorMatrix jacobian_of(const char* who, const TensorFunction& f, TensorList gi
 
 namespace internal {
 TensorLists vjp(const TensorFunction& f, TensorList inputs, TensorList v, bool create_graph, bool strict) {
-  const EnableGradGuard grad;
+  const InferenceMode recording(false);
   Evaluation e("vjp", f, inputs, create_graph, strict);
   const std::vector<Tensor> weights = e.vectors(v, e.outputs, "output");
   return e.finish(e.settle(e.gradients(e.outputs, weights, e.inputs, create_graph), e.inputs, "input", "the outputs"));
 }
 
 TensorLists jvp(const TensorFunction& f, TensorList inputs, TensorList v, bool create_graph, bool strict) {
-  const EnableGradGuard grad;
+  const InferenceMode recording(false);
   Evaluation e("jvp", f, inputs, create_graph, strict);
   const std::vector<Tensor> weights = e.vectors(v, e.inputs, "input");
   return e.finish(e.settle(e.forward_product(e.outputs, weights), e.outputs, "output", "the inputs"));
@@ -159,25 +177,23 @@ TensorMatrix jacobian(const TensorFunction& f, TensorList inputs, bool create_gr
 }
 
 TensorMatrix hessian(const TensorFunction& f, TensorList inputs, bool create_graph, bool strict) {
+  const InferenceMode recording(false);
   const TensorFunction gradient = [&](TensorList in) {
     const Evaluation e("hessian", f, in, true, strict);
     e.expect_scalar();
-    return e.settle(e.gradients(e.outputs, {filled(e.outputs[0].sizes(), e.outputs[0], 1)}, e.inputs, true), e.inputs,
-                    "the output: input", "it");
+    return e.first_derivatives();
   };
-  return jacobian_of("hessian", gradient, inputs, create_graph, strict);
+  return jacobian_of("hessian", gradient, inputs, create_graph, strict, true);
 }
 
 namespace {
 TensorLists hessian_product(const char* who, bool forward, const TensorFunction& f, TensorList inputs, TensorList v,
                             bool create_graph, bool strict) {
-  const EnableGradGuard grad;
+  const InferenceMode recording(false);
   Evaluation e(who, f, inputs, create_graph, strict);
   e.expect_scalar();
   const std::vector<Tensor> weights = e.vectors(v, e.inputs, "input");
-  const std::vector<Tensor> first =
-      e.settle(e.gradients(e.outputs, {filled(e.outputs[0].sizes(), e.outputs[0], 1)}, e.inputs, true), e.inputs,
-               "the output: input", "it");
+  const std::vector<Tensor> first = e.first_derivatives();
   std::vector<Tensor> product =
       forward ? e.forward_product(first, weights) : e.gradients(first, weights, e.inputs, create_graph);
   return e.finish(e.settle(static_cast<std::vector<Tensor>&&>(product), e.inputs, "input", "the gradient"));

@@ -4,9 +4,10 @@
 //   Tensor J = autograd::jacobian([](const Tensor& x) { return x.exp(); }, x);     // [sizes of y..., sizes of x...]
 //   auto [y, t] = autograd::jvp([&](const Tensor& x) { return x.matmul(w); }, x, v);
 //
-// A function takes one tensor and gives one, or takes a TensorList and gives a Tensor, a tuple or a std::vector<Tensor>;
-// then results are lists too, [output][input] for jacobian, [input][input] for hessian. Inputs are floating-point or complex;
-// the function sees copies that require grad, and the inputs themselves are not written.
+// A function takes one tensor and gives one, or takes a TensorList, a std::vector<Tensor> or two to four tensors and gives a
+// Tensor, a tuple or a vector: `jacobian(f, {w, b})`. Then results are lists too, [output][input] for jacobian,
+// [input][input] for hessian. Recording is on inside, also under a NoGradGuard or InferenceMode. Inputs are floating-point
+// or complex; the function sees copies that require grad, and the inputs themselves are not written.
 // `create_graph`: results can be differentiated again, with respect to the inputs and whatever else went in.
 // `strict`: AutogradError where a result is independent of an input, or would be zero for want of a graph; without it
 // the derivative is zeros. Sizes of `v` that do not fit are a ShapeError, a missing `v` a ValueError.
@@ -14,11 +15,10 @@
 // operator with a differentiable gradient has it. jacobian takes one pass per element of the outputs.
 #pragma once
 
-#include <tenon/autograd/node.h>
+#include <tenon/autograd/tensor_args.h>
 
 namespace tenon::autograd {
 
-using TensorFunction = tenon::Function<std::vector<Tensor>(TensorList inputs)>;
 using TensorLists = std::pair<std::vector<Tensor>, std::vector<Tensor>>;
 using TensorMatrix = std::vector<std::vector<Tensor>>;
 
@@ -30,47 +30,31 @@ TENON_API TensorLists hvp(const TensorFunction& f, TensorList inputs, TensorList
 TENON_API TensorMatrix jacobian(const TensorFunction& f, TensorList inputs, bool create_graph, bool strict);
 TENON_API TensorMatrix hessian(const TensorFunction& f, TensorList inputs, bool create_graph, bool strict);
 
-template <class F>
-concept OfOneTensor = std::is_invocable_r_v<Tensor, F&, const Tensor&>;
-
-inline std::vector<Tensor> listed(Tensor t) { return {static_cast<Tensor&&>(t)}; }
-inline std::vector<Tensor> listed(std::vector<Tensor> list) { return list; }
-template <class... T>
-std::vector<Tensor> listed(const std::tuple<T...>& t) {
-  return std::apply([](const auto&... each) { return std::vector<Tensor>{each...}; }, t);
-}
-template <class F>
-TensorFunction of_list(F& f) {
-  if constexpr (OfOneTensor<F>)
-    return [&f](TensorList in) { return listed(f(in[0])); };
-  else
-    return [&f](TensorList in) { return listed(f(in)); };
-}
 inline TensorList optional_list(const Tensor& v) { return v.defined() ? TensorList(&v, 1) : TensorList(); }
 inline std::pair<Tensor, Tensor> only(TensorLists lists) { return {lists.first[0], lists.second[0]}; }
 }  // namespace internal
 
-#define TENON_FUNCTIONAL_PRODUCT(name)                                                                    \
-  template <internal::OfOneTensor F>                                                                      \
-  std::pair<Tensor, Tensor> name(F&& f, const Tensor& x, const Tensor& v = {}, bool create_graph = false, \
-                                 bool strict = false) {                                                   \
-    return internal::only(                                                                                \
-        internal::name(internal::of_list(f), {&x, 1}, internal::optional_list(v), create_graph, strict)); \
-  }                                                                                                       \
-  template <class F>                                                                                      \
-  requires(!internal::OfOneTensor<F>) TensorLists name(F&& f, TensorList inputs, TensorList v = {},       \
-                                                       bool create_graph = false, bool strict = false) {  \
-    return internal::name(internal::of_list(f), inputs, v, create_graph, strict);                         \
+#define TENON_FUNCTIONAL_PRODUCT(name)                                                                            \
+  template <internal::OfOneTensor F>                                                                              \
+  std::pair<Tensor, Tensor> name(F&& f, const Tensor& x, const Tensor& v = {}, bool create_graph = false,         \
+                                 bool strict = false) {                                                           \
+    return internal::only(                                                                                        \
+        internal::name(internal::of_one(f), {&x, 1}, internal::optional_list(v), create_graph, strict));          \
+  }                                                                                                               \
+  template <class F>                                                                                              \
+  requires(!internal::OfOneTensor<F>) TensorLists name(F&& f, const TensorArgs& inputs, const TensorArgs& v = {}, \
+                                                       bool create_graph = false, bool strict = false) {          \
+    return internal::name(internal::of_list(f), inputs, v, create_graph, strict);                                 \
   }
-#define TENON_FUNCTIONAL_MATRIX(name)                                                                        \
-  template <internal::OfOneTensor F>                                                                         \
-  Tensor name(F&& f, const Tensor& x, bool create_graph = false, bool strict = false) {                      \
-    return internal::name(internal::of_list(f), {&x, 1}, create_graph, strict)[0][0];                        \
-  }                                                                                                          \
-  template <class F>                                                                                         \
-  requires(!internal::OfOneTensor<F>) TensorMatrix name(F&& f, TensorList inputs, bool create_graph = false, \
-                                                        bool strict = false) {                               \
-    return internal::name(internal::of_list(f), inputs, create_graph, strict);                               \
+#define TENON_FUNCTIONAL_MATRIX(name)                                                                               \
+  template <internal::OfOneTensor F>                                                                                \
+  Tensor name(F&& f, const Tensor& x, bool create_graph = false, bool strict = false) {                             \
+    return internal::name(internal::of_one(f), {&x, 1}, create_graph, strict)[0][0];                                \
+  }                                                                                                                 \
+  template <class F>                                                                                                \
+  requires(!internal::OfOneTensor<F>) TensorMatrix name(F&& f, const TensorArgs& inputs, bool create_graph = false, \
+                                                        bool strict = false) {                                      \
+    return internal::name(internal::of_list(f), inputs, create_graph, strict);                                      \
   }
 
 /// vjp(f, inputs, v): outputs, and sum_i v_i^T J_i for each input. `v` may be left out for a single one-element output:

@@ -98,6 +98,8 @@ struct Problem {
       if (!inputs[i].defined() || !inputs[i].requires_grad()) continue;
       TENON_CHECK(inputs[i].dtype() == kFloat64 || inputs[i].dtype() == kComplex128, DtypeError, "gradcheck: input ", i,
                   ": expected float64 or complex128, got ", inputs[i].dtype());
+      TENON_CHECK(!inputs[i].is_inference(), ValueError, "gradcheck: input ", i,
+                  " was made in inference mode; clone() it outside");
       checked.push_back(i);
       wanted.push_back(inputs[i]);
       // Differences are taken in copies, so that the inputs' versions stay what they are.
@@ -252,11 +254,14 @@ bool verdict(const std::string& text, const GradcheckOptions& o) {
 
 }  // namespace
 
-bool gradcheck(const CheckedFunction& f, TensorList inputs, const GradcheckOptions& options) {
+bool gradcheck(const CheckedFunction& f, const TensorArgs& inputs, const GradcheckOptions& options) {
+  const InferenceMode recording(false);
   return verdict(compare(f, inputs, options), options);
 }
 
-bool gradgradcheck(const CheckedFunction& f, TensorList inputs, const GradcheckOptions& options) {
+bool gradgradcheck(const CheckedFunction& f, const TensorArgs& given_inputs, const GradcheckOptions& options) {
+  const InferenceMode recording(false);
+  const TensorList inputs = given_inputs;
   // The gradient as a function of the inputs that require grad, followed by the output gradients.
   const std::vector<Tensor> outputs = differentiable_outputs(f, inputs);
   std::vector<Tensor> all(inputs.begin(), inputs.end());

@@ -11,8 +11,12 @@ namespace {
 std::string quoted(std::string_view text) {
   std::string out;
   for (const char c : text) {
+    if (c == '\r') continue;
     if (c == '"' || c == '\\') out += '\\';
-    out += c;
+    if (c == '\n')
+      out += "\\n";  // dot's own line break
+    else
+      out += c;
   }
   return out;
 }

@@ -27,6 +27,9 @@ struct GradHolder : Counted {
   Tensor grad;
 };
 
+/// Called after a leaf's gradient was accumulated, with the leaf (a handle of its own to the same data and gradient).
+using AccumulatedHook = tenon::Function<void(Tensor&)>;
+
 struct NodeHooks {
   struct OnTensor {
     uint64_t id;
@@ -41,6 +44,10 @@ struct NodeHooks {
     uint64_t id;
     PostHook hook;
   };
+  struct Accumulated {
+    uint64_t id;
+    AccumulatedHook hook;
+  };
   struct Retained {
     uint32_t output;
     Ref<GradHolder> holder;
@@ -49,6 +56,8 @@ struct NodeHooks {
   std::deque<OnTensor> tensor;
   std::deque<Before> pre;
   std::deque<After> post;
+  std::deque<Accumulated> accumulated;  // of a leaf's node
+  Tensor leaf;                          // an alias of its data, for them
   std::vector<Retained> retained;
   std::vector<void*> site;  // call stack, in anomaly mode
   uint64_t next_id = 1;
@@ -75,6 +84,7 @@ struct NodeHooks {
     from(tensor);
     from(pre);
     from(post);
+    from(accumulated);
   }
 };
 

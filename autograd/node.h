@@ -108,10 +108,10 @@ class TENON_API Node : public Counted {
   void place_edges(Edge* edges, uint32_t count) { edges_ = edges, edge_count_ = count; }
   void set_sequence(uint64_t s) { sequence_ = s; }
   void set_outputs(uint32_t n) { outputs_ = n; }
+  NodeHooks& make_hooks();
 
  private:
   friend class HookHandle;
-  NodeHooks& make_hooks();
 
   uint32_t outputs_;
   uint32_t edge_count_ = 0;

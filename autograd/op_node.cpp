@@ -122,7 +122,7 @@ void check_version(const SavedTensor& saved, std::string_view op, const char* wh
   const uint32_t found = saved.present_version();
   TENON_CHECK(found == saved.version(), AutogradError, op, ": ", what, " ", which, ", ", saved.dtype(), " of sizes ",
               saved.sizes(), ", was saved for backward and has been written in place since: it is at version ", found,
-              "; expected version ", saved.version(), ". Write to a clone(), or use the operator's functional form");
+              "; expected version ", saved.version(), kWriteElsewhere);
 }
 }  // namespace
 
@@ -311,8 +311,7 @@ void OpNode::apply(std::span<Tensor> grads, std::span<Tensor> results) {
   TENON_CHECK(gradient_->formula || gradient_->non_differentiable, RegistrationError, op_.name(),
               ": two different gradients are registered for this operator");
   if (gradient_->non_differentiable) return;  // written in place by something without a gradient: nothing flows on
-  TENON_CHECK(!released_, AutogradError, op_.name(),
-              ": the graph was freed: backward ran through it before. Pass retain_graph=true the first time");
+  TENON_CHECK(!released_, AutogradError, op_.name(), kFreed);
   // The formula's arguments are made for this run: others may run the same node.
   Arguments args(arguments_);
   std::size_t slot = 0;

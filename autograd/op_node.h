@@ -80,6 +80,12 @@ class OpNode final : public Node {
   bool released_ = false;
 };
 
+// Ends of messages that operators and users' functions share.
+inline constexpr const char* kFreed =
+    ": the graph was freed by a backward that ran through it, perhaps not to its end. Pass retain_graph=true the first "
+    "time, or detach() what is carried from one step to the next";
+inline constexpr const char* kWriteElsewhere = ". Write to a clone(), or use the operator's functional form";
+
 /// Sums over broadcast dimensions, casts and moves `g` until it fits `meta`; AutogradError naming `who` if it cannot.
 Tensor fit_gradient(Tensor g, const CompactMeta& meta, std::string_view who);
 

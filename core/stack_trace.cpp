@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 namespace tenon {
 namespace {
@@ -18,8 +19,37 @@ const char* base_name(const char* path) {
   return slash ? slash + 1 : path;
 }
 
-// libtenon and libtenon_cuda. In a static build the library lies in the program, and nothing can be told apart.
-bool is_library(const Dl_info& info) { return std::strncmp(base_name(info.dli_fname), "libtenon", 8) == 0; }
+bool starts(std::string_view text, std::string_view with) { return text.substr(0, with.size()) == with; }
+
+// "std::vector<A, B> ns::f<C>(D (*)(E))" gives "ns::f<C>": a template's name is written behind its result.
+std::string_view qualified_name(std::string_view plain) {
+  std::size_t first = 0, depth = 0;
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    const char c = plain[i];
+    if (starts(plain.substr(i), "(anonymous namespace)")) {
+      i += 20;
+    } else if (c == '(' && depth == 0 && i > first) {
+      return plain.substr(first, i - first);
+    } else if (c == '<' || c == '(') {
+      ++depth;
+    } else if (c == '>' || c == ')') {
+      if (depth > 0) --depth;
+    } else if (c == ' ' && depth == 0) {
+      first = i + 1;
+    }
+  }
+  return plain.substr(first);
+}
+
+// libtenon and libtenon_cuda, and what inline functions of their headers (also their calls of std's) and a static build
+// leave in the program; the C and C++ libraries, and the code that calls main.
+bool is_library(const Dl_info& info, std::string_view function) {
+  const std::string_view module = base_name(info.dli_fname);
+  for (const char* name : {"libtenon", "libc.so", "libc-2", "libstdc++", "libpthread", "ld-linux"})
+    if (starts(module, name)) return true;
+  const std::string_view name = qualified_name(function);
+  return starts(name, "tenon::") || starts(name, "std::") || name == "_start" || name == "__libc_start_main";
+}
 
 std::string hex(uint64_t n) {
   char buffer[24];
@@ -49,7 +79,6 @@ StackFrame describe_frame(void* address) {
   }
   frame.module = info.dli_fname;
   frame.module_offset = static_cast<uint64_t>(call - static_cast<char*>(info.dli_fbase));
-  frame.in_library = is_library(info);
   if (info.dli_sname) {
     int status = 0;
     char* plain = abi::__cxa_demangle(info.dli_sname, nullptr, nullptr, &status);
@@ -57,6 +86,7 @@ StackFrame describe_frame(void* address) {
     frame.function_offset = static_cast<uint64_t>(static_cast<char*>(address) - static_cast<char*>(info.dli_saddr));
     std::free(plain);
   }
+  frame.in_library = is_library(info, frame.function);
   return frame;
 }
 

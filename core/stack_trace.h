@@ -25,7 +25,7 @@ struct StackFrame {
   std::string module;    ///< path of the program or library
   uint64_t function_offset = 0;
   uint64_t module_offset = 0;  ///< what addr2line takes: the call itself, not the return address
-  bool in_library = false;     ///< tenon's own code
+  bool in_library = false;     ///< tenon, also inlined; the C and C++ libraries; _start
 };
 TENON_API StackFrame describe_frame(void* address);
 /// "function+0x1c (program+0x4a1c)", or "program+0x4a1c".

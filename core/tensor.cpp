@@ -28,7 +28,8 @@ TensorOptions TensorBase::options() const { return TensorOptions(dtype()).device
 
 namespace detail {
 void undefined_tensor(const char* who) {
-  fail<ValueError>(who, ": expected a tensor, got an undefined one (default-constructed, or an absent gradient)");
+  fail<ValueError>(who,
+                   ": expected a tensor, got an undefined one (default-constructed, or a gradient that is absent)");
 }
 }  // namespace detail
 
@@ -78,6 +79,17 @@ struct BlobHolder {
   }
 };
 }  // namespace
+
+// A write that nobody could see: the memory is tenon's, and this handle the only one to it.
+void Tensor::check_place() const {
+  TENON_CHECK(defined(), ValueError,
+              "operator=: cannot write to an undefined tensor; an absent gradient is set with set_grad()");
+  if (use_count() > 1 || numel() == 0 || !storage() || storage()->use_count() > 1) return;
+  TENON_CHECK(
+      !storage()->context() || storage()->owned_by(&BlobHolder::free), ValueError,
+      "operator=: the tensor on the left is a temporary copy, not a view; write with index_put_() where tensors "
+      "among the indices gather, or give the copy a name");
+}
 
 Tensor from_blob(void* data, IntArrayRef sizes, const TensorOptions& options) {
   return from_blob(data, sizes, {}, nullptr, options);

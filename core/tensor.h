@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensor: the handle users hold. Metadata and data access come from TensorBase; operators here are one-line
-// forwards, kept together in ops/tensor_methods.cpp, so `x.matmul(w).relu().sum()` and the free functions of
-// ops/ are the same calls. Shapes, dtypes and errors are documented at the free functions.
+// Tensor: the handle users hold. Metadata and data access come from TensorBase; operators are one-line forwards in
+// ops/tensor_methods.cpp, so methods and the free functions of ops/, documented there, are the same calls.
 #pragma once
 
 #include <tenon/core/tensor_base.h>
@@ -27,9 +26,10 @@ class TENON_API Tensor : public TensorBase {
   Tensor(Tensor&&) = default;
   Tensor& operator=(const Tensor&) & = default;
   Tensor& operator=(Tensor&&) & = default;
-  /// `x[0] = y` and `x[0] = 1.5` write to x: a tensor that has no name can only be meant as a place.
-  void operator=(const Tensor& values) && { copy_(values); }
-  void operator=(const Scalar& value) && { fill_(value); }
+  /// `x[0] = y` and `x[0] = 1.5` write to x: a tensor that has no name can only be meant as a place. ValueError when
+  /// nobody else sees its memory, as after `x.index({mask})`, which gathers: index_put_() writes there.
+  void operator=(const Tensor& values) && { check_place(), copy_(values); }
+  void operator=(const Scalar& value) && { check_place(), fill_(value); }
 
   /// The value of a one-element tensor; waits for the device.
   Scalar item() const;
@@ -56,8 +56,10 @@ class TENON_API Tensor : public TensorBase {
 
   // --- autograd (defined in autograd/) ----------------------------------------------------------------
   bool requires_grad() const { return impl_ && impl_->requires_grad() && (!impl_->base() || view_requires_grad()); }
-  Tensor& requires_grad_(bool on = true);
-  Tensor& set_requires_grad(bool on) { return requires_grad_(on); }
+  Tensor& requires_grad_(bool on = true) &;
+  Tensor requires_grad_(bool on = true) && { return static_cast<Tensor&&>(requires_grad_(on)); }
+  Tensor& set_requires_grad(bool on) & { return requires_grad_(on); }
+  Tensor set_requires_grad(bool on) && { return static_cast<Tensor&&>(requires_grad_(on)); }
   bool is_leaf() const;
   /// The accumulated gradient; undefined before the first backward.
   Tensor grad() const;
@@ -71,6 +73,8 @@ class TENON_API Tensor : public TensorBase {
   autograd::HookHandle register_hook(Function<Tensor(const Tensor&)> hook) const;
   template <class F, class = std::enable_if_t<std::is_void_v<std::invoke_result_t<F&, const Tensor&>>>>
   autograd::HookHandle register_hook(F hook) const;
+  /// autograd::register_post_accumulate_grad_hook as a method.
+  autograd::HookHandle register_post_accumulate_grad_hook(Function<void(Tensor&)> hook) const;
   /// Same for every view of a tensor; the one it was first taken from.
   Tensor base() const { return Tensor(known("base").base()); }
   bool is_view() const { return impl_ && impl_->base(); }
@@ -193,6 +197,7 @@ class TENON_API Tensor : public TensorBase {
 
  private:
   bool view_requires_grad() const;
+  void check_place() const;
 };
 
 /// Wraps memory without owning it; `deleter`, if given, runs when the last view dies. `sizes` and `strides`

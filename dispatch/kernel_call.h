@@ -97,8 +97,8 @@ class KernelCall;
 template <class R, class... Args>
 class KernelCall<R(Args...)> {
  public:
-  KernelCall(AnyFunction function, Backend backend)
-      : function_(reinterpret_cast<R (*)(Args...)>(function)), queued_(backend == Backend::sim) {}
+  KernelCall(AnyFunction cell, Backend backend)
+      : function_(reinterpret_cast<R (*)(Args...)>(cell)), queued_(backend == Backend::sim) {}
 
   R operator()(Args... args) const {
     if (queued_) [[unlikely]]

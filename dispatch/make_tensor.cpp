@@ -134,8 +134,9 @@ void check_writable(std::string_view who, const Tensor& out, std::span<const Ten
               ": the output has several elements at one address (an expanded tensor); write to a clone() instead");
   for (const Tensor* input : inputs) {
     if (!input || !input->defined()) continue;
-    TENON_CHECK(overlap(out, *input) != Overlap::partial, AliasError, who,
-                ": the output shares part of its memory with an input; write to a clone() instead");
+    TENON_CHECK(
+        overlap(out, *input) != Overlap::partial, AliasError, who,
+        ": the output shares part of its memory with an input; clone() the input first, or write to another tensor");
   }
 }
 

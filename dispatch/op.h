@@ -50,8 +50,8 @@ class Op<R(Args...), K> : public OpBase {
   using Kernel = K;
   using Implementation = R(Call&, Args...);
 
-  consteval Op(std::string_view schema, Kind kind, uint32_t flags, Implementation* implementation)
-      : OpBase(checked_schema<Args...>(schema), kind, flags, &run, nullptr), call_(implementation) {}
+  consteval Op(std::string_view schema, Kind kind, uint32_t flags, Implementation* call)
+      : OpBase(checked_schema<Args...>(schema), kind, flags, &run, nullptr), call_(call) {}
 
   R operator()(Args... args) const {
     if ((false | ... | detail::undefined(args))) [[unlikely]]

@@ -59,8 +59,8 @@ class TENON_API OpBase {
  public:
   using Boxed = void (*)(const OpBase& op, Form form, std::span<const Value> args, std::span<const Tensor> destinations,
                          Results& results);
-  constexpr OpBase(const Schema& schema, Kind kind, uint32_t flags, Boxed boxed, AnyFunction implementation)
-      : schema_(schema), kind_(kind), flags_(flags), boxed_(boxed), implementation_(implementation) {}
+  constexpr OpBase(const Schema& schema, Kind kind, uint32_t flags, Boxed boxed, AnyFunction function)
+      : schema_(schema), kind_(kind), flags_(flags), boxed_(boxed), implementation_(function) {}
   OpBase(const OpBase&) = delete;
 
   const Schema& schema() const { return schema_; }

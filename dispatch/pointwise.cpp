@@ -116,8 +116,15 @@ void Pointwise::prepare(LoopPlan& plan, DType compute, DType result) {
                 ": the result has dtype ", result, ", which cannot be written to a tensor of ", target.dtype());
     const Tensor* read[kMaxInputs];
     for (int i = 0; i < count_; ++i) read[i] = inputs_[i].tensor;
-    if (target.sizes() == IntArrayRef(shape_))
-      check_writable(call_.name(), target, {read, static_cast<std::size_t>(count_)});
+    if (target.sizes() == IntArrayRef(shape_)) {
+      const std::span<const Tensor* const> inputs(read, static_cast<std::size_t>(count_));
+      try {
+        check_writable(call_.name(), target, inputs);
+      } catch (const AliasError&) {  // the name that was called
+        if (call_.form == Form::inplace) check_writable(tenon::detail::concat(call_.name(), "_"), target, inputs);
+        throw;
+      }
+    }
     output_ = call_.output(0, shape_, result, device_, {}, strides);
   }
   PlanOperand operands[1 + kMaxInputs];

@@ -99,7 +99,8 @@ void OpBase::refuse_undefined(std::span<const bool> undefined) const {
   for (std::size_t i = 0; i < undefined.size(); ++i) {
     const Argument& a = schema_.arguments[i];
     TENON_CHECK(!undefined[i] || (a.type != ArgType::tensor && a.type != ArgType::operand), ValueError, name(),
-                ": argument ", a.name, ": expected a tensor, got an undefined one");
+                ": argument ", a.name,
+                ": expected a tensor, got an undefined one (default-constructed, or a gradient that is absent)");
   }
 }
 void OpBase::refuse_no_destination() const {

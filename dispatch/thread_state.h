@@ -71,8 +71,9 @@ struct NoGradGuard : dispatch::GradModeGuard {
 struct EnableGradGuard : dispatch::GradModeGuard {
   EnableGradGuard() : GradModeGuard(true) {}
 };
-/// Like NoGradGuard, and new tensors can never enter a graph: no view relations, no version checks.
-/// InferenceMode(false) records again, also inside an InferenceMode or NoGradGuard.
+/// Like NoGradGuard, and tensors made inside stay out of graphs: outside, an operator that would save one for backward, or
+/// write to one while recording, is an AutogradError (clone() it there). They keep no view relations. Older tensors, and
+/// views of them, stay what they are. InferenceMode(false) records again, also inside an InferenceMode or NoGradGuard.
 class InferenceMode {
  public:
   explicit InferenceMode(bool on = true) : grad_(!on), previous_(dispatch::thread_state.inference) {

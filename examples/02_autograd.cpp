@@ -24,8 +24,8 @@ void differentiate() {
 
   // [second]
   Tensor x = full({}, 3.0).requires_grad_();
-  Tensor first = autograd::grad({{x * x * x}}, {{x}}, {}, {}, true)[0];  // 3 x^2 = 27, itself differentiable
-  Tensor second = autograd::grad({{first}}, {{x}})[0];                   // 6 x = 18
+  Tensor first = autograd::grad(x * x * x, x, {.create_graph = true})[0];  // 3 x^2 = 27, itself differentiable
+  Tensor second = autograd::grad(first, x)[0];                             // 6 x = 18
   // [second]
   expect(first.item<float>() == 27 && second.item<float>() == 18);
 }

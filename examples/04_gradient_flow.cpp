@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a gradient flows, in the order of docs/autograd.md, which quotes the marked parts. With an argument: compares the
 // graph with that file (docs/gradient_flow.dot); with --dot: prints it.
+#include <tenon/autograd/gradcheck.h>
 #include <tenon/tenon.h>
 
 #include <fstream>
@@ -51,7 +52,7 @@ void versions() {
   Tensor h = w * 2;
   Tensor y = h.exp();  // exp keeps its result
   y.mul_(3);           // and this overwrites it
-  // y.sum().backward() throws: "exp: output 0 was saved for backward and has been written in place since: ..."
+  // y.sum().backward() throws: "exp: output 0, float32 of sizes [2], was saved for backward and has been written ..."
   // [version]
   expect_error([&] { y.sum().backward(); });
 }
@@ -75,10 +76,22 @@ void hooks() {
   h.register_hook([](const Tensor& g) { return g * 0.5; });          // what it returns takes the gradient's place
   h.register_hook([](const Tensor& g) { std::cout << g << "\n"; });  // or only look
   h.retain_grad();                                                   // h.grad() after backward
-  autograd::register_post_accumulate_grad_hook(w, [](const Tensor& leaf) { leaf.set_grad(leaf.grad() * 10); });
+  w.register_post_accumulate_grad_hook(
+      [](Tensor& p) { p -= 0.1 * p.grad(); });  // a step as soon as there is a gradient
   h.sum().backward();
   // [hook]
-  expect(all_equal(h.grad(), 0.5) && all_equal(w.grad(), 10));
+  expect(all_equal(h.grad(), 0.5) && all_equal(w.grad(), 1) && all_equal(w, 0.9));
+  // [handle]
+  Tensor k = w * 2;
+  autograd::HookHandle handle = k.register_hook([](const Tensor& g) { return g * 0; });
+  handle.remove();  // a handle that is dropped leaves the hook where it is
+  k.grad_fn()->add_pre_hook([](std::span<Tensor> grads) { grads[0] = grads[0] * 3; });
+  k.grad_fn()->add_post_hook([](std::span<Tensor> results, std::span<const Tensor> grads) {
+    results[0] = results[0] + grads[0];  // mul's gradient for w, and what mul received
+  });
+  k.sum().backward();
+  // [handle]
+  expect(all_equal(w.grad(), 10));  // 1 of before, 3 * 2 + 3 of now
 }
 
 void twice() {
@@ -115,6 +128,56 @@ struct AddOne : autograd::Function<AddOne> {
   Tensor backward(const Tensor& grad) { return grad; }
 };
 // [inplace]
+
+void lists() {
+  Tensor w = full({2}, 2.0).requires_grad_(), b = full({2}, 1.0).requires_grad_();
+  Tensor y = w * w + b, loss = y.sum(), v = full({2}, 10.0);
+  // [lists]
+  std::vector<Tensor> params{w, b};
+  Tensor g = autograd::grad(loss, w, {.retain_graph = true})[0];     // one tensor, options by name
+  auto both = autograd::grad(loss, params, {.create_graph = true});  // any list
+  auto along = autograd::grad({y}, {w}, {v}, true)[0];               // braces; the arguments in order
+  autograd::backward(loss, {.inputs = std::vector<Tensor>{b}});      // only b.grad()
+  // [lists]
+  expect(all_equal(g, 4) && all_equal(both[0], 4) && all_equal(along, 40) && all_equal(b.grad(), 1));
+  expect(!w.grad().defined());
+}
+
+void care() {
+  // [anomaly]
+  Tensor x = full({2}, 0.0).requires_grad_();
+  std::string text;
+  {
+    const autograd::AnomalyMode anomaly;  // both forward and backward inside
+    Tensor y = (x.sqrt() * x).sum();
+    try {
+      y.backward();  // the gradient of sqrt at 0 is infinite, times 0
+    } catch (const AutogradError& e) {
+      text = e.what();  // "backward of sqrt gave NaN from gradients without NaN
+    }                   //   recorded at care+0x1f4 (app+0x4a1c) < main+0x5d (app+0x5b22)"
+  }
+  // [anomaly]
+  expect(text.find("sqrt") != std::string::npos && text.find("recorded at") != std::string::npos);
+
+  // [gradcheck]
+  Tensor p = tensor({0.5, -1.5}, TensorOptions(kFloat64)).requires_grad_();
+  auto f = [](const Tensor& t) { return ScaledTanh::apply(t, 2.0); };
+  autograd::gradcheck(f, p);      // throws with both Jacobians where they differ
+  autograd::gradgradcheck(f, p);  // and the derivatives of the derivatives
+  // [gradcheck]
+
+  // [inference]
+  Tensor z;
+  {
+    const InferenceMode mode;  // nothing is recorded, and z can enter no graph later
+    z = p * 2;
+  }
+  // z * p throws outside: "mul: argument self was made in inference mode and cannot be saved for backward; clone() it"
+  Tensor again = z.clone() * p;
+  // [inference]
+  expect_error([&] { z* p; });
+  expect(again.requires_grad());
+}
 
 void remedies() {
   manual_seed(1);
@@ -224,6 +287,8 @@ int main(int argc, char** argv) {
   views();
   hooks();
   twice();
+  lists();
+  care();
   Tensor t = full({2}, 0.5, TensorOptions(kFloat64)).requires_grad_();
   ScaledTanh::apply(t, 2.0).sum().backward();
   expect(t.grad().defined());
