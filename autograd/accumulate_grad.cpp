@@ -12,8 +12,17 @@ AccumulateGrad::AccumulateGrad(const TensorImpl& leaf, Ref<GradHolder> holder)
   set_device(leaf.device());
 }
 
+void GradHolder::add(const Tensor& g) {
+  const memory::SpinGuard guard(lock);
+  if (grad.defined())
+    grad = grad.add(g);
+  else
+    grad = g.clone(MemoryFormat::contiguous);
+}
+
 void AccumulateGrad::apply(std::span<Tensor> grads, std::span<Tensor>) {
   Tensor g = static_cast<Tensor&&>(grads[0]);
+  if (!g.defined()) return;
   TENON_CHECK(g.sizes() == IntArrayRef(sizes_), ShapeError, "backward: a leaf of sizes ", sizes_,
               " received a gradient of sizes ", g.sizes());
   {

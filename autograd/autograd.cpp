@@ -16,6 +16,8 @@ Tensor& Tensor::requires_grad_(bool on) & {
   TENON_CHECK(defined(), ValueError, "requires_grad_: expected a tensor, got an undefined one");
   TENON_CHECK(!on || is_differentiable(dtype()), AutogradError,
               "requires_grad_: expected a floating-point or complex tensor, got ", dtype());
+  TENON_CHECK(!on || !is_float8(dtype()), DtypeError, "requires_grad_: ", dtype(),
+              " is for storage and has no gradients; convert to another floating-point dtype");
   if (on == requires_grad()) return *this;
   TENON_CHECK(on || is_leaf(), AutogradError, "requires_grad_(false): expected a leaf, got the result of ",
               grad_fn()->name(), "; use detach()");
@@ -43,6 +45,10 @@ void Tensor::set_grad(const Tensor& g) const {
     TENON_CHECK(g.device() == device(), DeviceError, "set_grad: expected a tensor on ", device(), ", got one on ",
                 g.device());
   }
+  // A tensor that is its own gradient would never be freed, and a step would change both.
+  const auto root = [](const Tensor& t) { return t.is_view() ? t.impl()->base().get() : t.impl(); };
+  TENON_CHECK(!g.defined() || (root(g) != root(*this)), ValueError,
+              "set_grad: the gradient is the tensor itself, or a view of the same memory; pass a clone()");
   AutogradMeta& m = meta_of(*impl_);
   if (!m.holder) m.holder = Ref<autograd::GradHolder>::adopt(new autograd::GradHolder);
   m.holder->set(g);
@@ -148,8 +154,7 @@ void accumulate(const Tensor& t, Tensor g) {
     return;
   }
   if (!m.holder) m.holder = Ref<GradHolder>::adopt(new GradHolder);
-  const Tensor old = m.holder->get();
-  m.holder->set(old.defined() ? old.add(g) : grad_enabled() ? g : g.detach());
+  m.holder->add(g);
 }
 }  // namespace
 

@@ -31,15 +31,12 @@ TENON_API std::vector<Tensor> grad(const TensorArgs& outputs, const TensorArgs& 
                                    bool create_graph = false, bool allow_unused = false,
                                    bool materialize_grads = false);
 
-/// The same arguments by name: `backward(loss, {.retain_graph = true})`, `grad(loss, w, {.create_graph = true})`.
+/// The switches by name: `backward(loss, {.retain_graph = true})`, `grad(loss, w, {.create_graph = true})`.
 struct BackwardOptions {
-  std::vector<Tensor> grads = {};
   std::optional<bool> retain_graph = {};
   bool create_graph = false;
-  std::optional<std::vector<Tensor>> inputs = {};
 };
 struct GradOptions {
-  std::vector<Tensor> grad_outputs = {};
   std::optional<bool> retain_graph = {};
   bool create_graph = false;
   bool allow_unused = false;
@@ -48,13 +45,13 @@ struct GradOptions {
 // Templates, so that `{}` means the first forms.
 template <class Options = BackwardOptions>
 requires(std::is_same_v<Options, BackwardOptions>) void backward(const TensorArgs& tensors, const Options& options) {
-  backward(tensors, options.grads, options.retain_graph, options.create_graph, options.inputs);
+  backward(tensors, {}, options.retain_graph, options.create_graph);
 }
 template <class Options = GradOptions>
 requires(std::is_same_v<Options, GradOptions>) std::vector<Tensor> grad(const TensorArgs& outputs,
                                                                         const TensorArgs& inputs,
                                                                         const Options& options) {
-  return grad(outputs, inputs, options.grad_outputs, options.retain_graph, options.create_graph, options.allow_unused,
+  return grad(outputs, inputs, {}, options.retain_graph, options.create_graph, options.allow_unused,
               options.materialize_grads);
 }
 

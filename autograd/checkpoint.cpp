@@ -52,6 +52,7 @@ class Frame final : public SavedTensorHooks {
     DimVector sizes;
     DType dtype;
     Device device;
+    uint32_t version = 0;
     bool alive = true;  // a node still refers to it
   };
   const std::deque<Meta>& metas() const { return metas_; }
@@ -120,6 +121,10 @@ class Collector final : public SavedTensorHooks {
                   "checkpoint: fn did not do the same when it was called again: saved tensor ", n, ": expected ",
                   m.dtype, " of sizes ", m.sizes, " on ", m.device, ", got ", t.dtype(), " of sizes ", t.sizes(),
                   " on ", t.device());
+      TENON_CHECK(t.version() == m.version, AutogradError,
+                  "checkpoint: a tensor that fn captured and saves has been written in place since the first call: "
+                  "expected version ",
+                  m.version, ", found ", t.version(), ". Write to a clone(), or pass it as an argument");
       if (__atomic_load_n(&m.alive, __ATOMIC_RELAXED)) to_.items[n] = {t, t.version()};
     } else {
       TENON_CHECK(!frame_.completed(), AutogradError,
@@ -145,7 +150,7 @@ Frame::Frame(const CheckpointOptions& options, TensorList inputs, CheckpointCall
     if (saved_tensor_hooks()) {
       in.packed = PackedSave(t, "checkpoint");
     } else {
-      in.tensor = t;
+      in.tensor = dispatch::make_alias(t);  // without its history, which may come to lead back here
       in.version = t.version();
     }
     if (t.device().is_cpu() || t.device().is_meta()) continue;
@@ -178,7 +183,7 @@ void Frame::complete() {
 }
 
 Ref<PackedTensor> Frame::pack(const Tensor& t) {
-  metas_.push_back({DimVector(t.sizes()), t.dtype(), t.device()});
+  metas_.push_back({DimVector(t.sizes()), t.dtype(), t.device(), t.version()});
   return Ref<PackedTensor>::adopt(new Number(this, metas_.size() - 1));
 }
 

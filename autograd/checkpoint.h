@@ -6,8 +6,10 @@
 //
 // `fn` takes any arguments: tensors, optional tensors, and vectors, arrays, spans, pairs and tuples of them are the inputs;
 // the rest is copied, with what an IntArrayRef, span, string_view or C string refers to. It returns what it likes. It is
-// kept, with what it captured, until the graph is freed; parameters it refers to get their gradients, and inputs need not require grad. It must do the same both times: AutogradError when the second call
-// saves another number of tensors, or other sizes or dtypes, or when an input was written in between. The second call sees
+// kept, with what it captured, until the graph is freed; parameters it refers to get their gradients, and inputs need not
+// require grad. It must do the same both times (a mutable lambda's state goes on from call to call): AutogradError when the
+// second call saves another number of tensors, other sizes or dtypes, or when an input, or a captured tensor that is saved,
+// was written in between. The second call sees
 // grad mode, the autocast layer and, with `preserve_rng`, the random numbers of the first (not under graph capture).
 // backward, grad, create_graph, retain_graph (each run computes again) and nested checkpoints work as without. It is made
 // of saved-tensor hooks, so hooks of your own inside of `fn` act instead of it, outside of it on its inputs.

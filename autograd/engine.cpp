@@ -98,10 +98,11 @@ class Run {
   static constexpr int kMaxDepth = 200;  // each costs the stack about 1 KiB, and what the functions between them take
   // Two roots may lead to one node.
   bool queued(const Task::Entry& e) {
-    const auto position = task_.position(e);
-    if (std::find(started_.begin(), started_.end(), position) != started_.end()) return true;
-    started_.push_back(position);
-    return false;
+    const std::size_t position = task_.position(e);
+    if (started_.empty()) started_.resize(task_.entries().size());
+    const bool before = started_[position];
+    started_[position] = true;
+    return before;
   }
 
   void select(std::span<const Edge> captures) {
@@ -179,14 +180,39 @@ class Run {
 
   void apply(Node& node, std::span<Tensor> grads, std::span<Tensor> results) {
     const NodeHooks* hooks = node.hooks();
-    if (hooks) hooks->each(hooks->pre, [&](const NodeHooks::Before& h) { h.hook(grads); });
     std::vector<Tensor> seen;
+    if (hooks && !hooks->pre.empty()) {
+      seen.assign(grads.begin(), grads.end());
+      hooks->each(hooks->pre, [&](const NodeHooks::Before& h) { h.hook(grads); });
+      expect_like(node, "add_pre_hook: a hook on ", seen, grads);
+      seen.clear();
+      if (std::none_of(grads.begin(), grads.end(), [](const Tensor& t) { return t.defined(); })) return;
+    }
     if (hooks && !hooks->post.empty()) seen.assign(grads.begin(), grads.end());
     if (anomaly_enabled())
       apply_checked(node, grads, results);
     else
       node.apply(grads, results);
-    if (hooks) hooks->each(hooks->post, [&](const NodeHooks::After& h) { h.hook(results, seen); });
+    if (hooks && !hooks->post.empty()) {
+      const std::vector<Tensor> given(results.begin(), results.end());
+      hooks->each(hooks->post, [&](const NodeHooks::After& h) { h.hook(results, seen); });
+      expect_like(node, "add_post_hook: a hook on ", given, results);
+    }
+  }
+
+  // What a node's hook left in the place of gradients: of the same kind, or nothing.
+  static void expect_like(const Node& node, const char* who, std::span<const Tensor> before,
+                          std::span<const Tensor> after) {
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      const Tensor &was = before[i], &is = after[i];
+      if (!was.defined() || !is.defined()) continue;
+      TENON_CHECK(is.sizes() == was.sizes(), ShapeError, who, node.name(), ": gradient ", i, ": expected sizes ",
+                  was.sizes(), ", got ", is.sizes());
+      TENON_CHECK(is.dtype() == was.dtype(), DtypeError, who, node.name(), ": gradient ", i, ": expected ", was.dtype(),
+                  ", got ", is.dtype());
+      TENON_CHECK(is.device() == was.device(), DeviceError, who, node.name(), ": gradient ", i,
+                  ": expected a tensor on ", was.device(), ", got one on ", is.device());
+    }
   }
 
   static void before(Node& node, std::span<Tensor> grads) {
@@ -201,10 +227,7 @@ class Run {
       g = static_cast<Tensor&&>(replaced);
     });
     for (const NodeHooks::Retained& r : hooks.retained) {
-      const Tensor& g = grads[r.output];
-      if (!g.defined()) continue;
-      const Tensor old = r.holder->get();
-      r.holder->set(!old.defined() ? (grad_enabled() ? g : g.detach()) : old.add(g));
+      if (const Tensor& g = grads[r.output]; g.defined()) r.holder->add(g);
     }
   }
 
@@ -258,7 +281,7 @@ class Run {
   bool selective_;
   std::vector<Capture> captures_;
   std::vector<Tensor> captured_;
-  std::vector<std::size_t> started_;
+  std::vector<bool> started_;
   std::vector<Stream> used_;
   std::map<uint64_t, std::unique_ptr<RunLocal>> locals_;
 };

@@ -5,7 +5,8 @@
 // contributions are complete run in the order of Note [Order] (node.h), each with its forward stream current. Where a
 // gradient crosses streams, the receiving stream waits for the giving one; at the end the caller's streams wait for
 // all. Nothing is written to nodes while this goes on, so graphs that share leaves, or are retained, may run in several
-// threads at once, a node may run another backward (to a depth of 200), and an exception leaves everything as it was.
+// threads at once, a node may run another backward (to a depth of 200), and after an exception
+// everything can be used on; leaves that had received their gradient keep it.
 #pragma once
 
 #include <tenon/autograd/node.h>

@@ -45,10 +45,16 @@ std::string type_from(std::string_view pretty) {
   const std::string_view key = "Derived = ";
   const std::size_t at = pretty.rfind(key);
   if (at == std::string_view::npos) return "function";
-  std::string_view name = pretty.substr(at + key.size());
-  name = name.substr(0, name.find_first_of(";],"));
-  const std::size_t scope = name.rfind("::");
-  return std::string(scope == std::string_view::npos ? name : name.substr(scope + 2));
+  // The last part of a name that may hold others in brackets: "main(int, char**)::Cube<ns::A>" gives "Cube<ns::A>".
+  const std::string_view rest = pretty.substr(at + key.size());
+  std::size_t first = 0, end = 0;
+  for (int depth = 0; end < rest.size(); ++end) {
+    const char c = rest[end];
+    if (depth == 0 && (c == ';' || c == ']' || c == ',')) break;
+    depth += (c == '<' || c == '(' || c == '{' || c == '[') - (c == '>' || c == ')' || c == '}' || c == ']');
+    if (depth == 0 && c == ':') first = end + 1;
+  }
+  return std::string(rest.substr(first, end - first));
 }
 
 }  // namespace
@@ -145,14 +151,17 @@ void FunctionNode::check_writes(std::span<Tensor*> outputs) const {
   }
 }
 
-// The history of an input that forward wrote to, as an operator's in-place form gives it.
-void FunctionNode::set_written(const Tensor& t, std::size_t input, std::size_t output) {
-  State& s = *state_;
+void FunctionNode::check_dirty(const Tensor& t, std::size_t input) const {
   TENON_CHECK(
       t.impl()->base() || !takes_part(t) || history_of(t), AutogradError, name(), ": mark_dirty: input ", input,
       " is a leaf that requires grad, and cannot be written in place; write to a clone(), or apply the function "
       "under a NoGradGuard");
   check_inplace(name(), ": mark_dirty", t, takes_part(t));
+}
+
+// The history of an input that forward wrote to, as an operator's in-place form gives it.
+void FunctionNode::set_written(const Tensor& t, std::size_t input, std::size_t output) {
+  State& s = *state_;
   if (t.storage() && t.version() == s.versions[input]) t.storage()->bump_version();  // by a kernel of the user's own
   TensorImpl& impl = *t.impl();
   const Ref<Node> self = Ref<Node>::share(this);
@@ -191,6 +200,19 @@ void FunctionNode::finish(std::span<Tensor*> outputs, bool one_gradient) {
     if (!t.defined() || !is_differentiable(t.dtype()) || among(s.constant, t)) continue;
     if (differentiable++ == 0) differentiable_output_ = i;
   }
+  // Whatever is refused is refused before any history changes.
+  for (std::size_t i = 0; i < s.inputs.size(); ++i) {
+    const Tensor& t = s.inputs[i];
+    if (!t.defined() || !is_differentiable(t.dtype()) || !among(s.dirty, t)) continue;
+    if (!among(s.constant, t)) check_dirty(t, i);
+    TENON_CHECK(!t.impl()->base() || outputs.size() == 1, AutogradError, name(),
+                ": mark_dirty: a function that writes to a view must have one output, got ", outputs.size());
+    TENON_CHECK(!takes_part(t) || !among(s.constant, t), AutogradError, name(),
+                ": mark_non_differentiable: the tensor is an input that was written in place");
+  }
+  for (const State::Saved& saved : s.saved)
+    TENON_CHECK(!saved.tensor.defined() || !saved.tensor.impl()->inference(), AutogradError, name(),
+                ": save: the tensor was made in inference mode and cannot be saved for backward; clone() it outside");
   TENON_CHECK(!one_gradient || differentiable <= 1, AutogradError, name(), ": forward returned ", differentiable,
               " differentiable outputs, and backward(const Tensor&) takes the gradient of one; write "
               "std::vector<Tensor> backward(std::span<const Tensor> grads)");
@@ -259,14 +281,16 @@ Tensor FunctionNode::saved(std::size_t i) const {
   const State::Saved& saved = s.saved[i];
   Tensor t = saved.tensor;
   if (saved.packed) {
+    const PackedSave packed = saved.packed;  // the hook may run backward through this node, which frees what it saved
     Call* call = Call::innermost;
     if (call && call->node == this) {
       if (call->unpacked.size() <= i) call->unpacked.resize(s.saved.size());
-      if (!call->unpacked[i].defined()) call->unpacked[i] = saved.packed.unpack(name());
+      if (!call->unpacked[i].defined()) call->unpacked[i] = packed.unpack(name());
       t = call->unpacked[i];
     } else {
-      t = saved.packed.unpack(name());
+      t = packed.unpack(name());
     }
+    TENON_CHECK(!s.released, AutogradError, name(), kFreed);
   }
   if (!t.defined()) return t;
   TENON_CHECK(saved.packed || t.version() == saved.version, AutogradError, name(), ": saved tensor ", i,

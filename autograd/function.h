@@ -71,6 +71,7 @@ class TENON_API FunctionNode : public Node {
   struct Call;
   void keep(const Tensor& t);
   void check_writes(std::span<Tensor*> outputs) const;
+  void check_dirty(const Tensor& t, std::size_t input) const;
   void set_written(const Tensor& t, std::size_t input, std::size_t output);
   std::vector<Tensor> call_once(std::span<const Tensor> grads);
   State* state_;

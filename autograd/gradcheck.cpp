@@ -40,6 +40,7 @@ std::vector<Tensor> differentiable_outputs(const CheckedFunction& f, TensorList 
   std::vector<Tensor> kept;
   for (Tensor& t : f(inputs))
     if (t.defined() && is_differentiable(t.dtype())) kept.push_back(static_cast<Tensor&&>(t));
+  TENON_CHECK(!kept.empty(), ValueError, "gradcheck: f: expected at least one floating-point or complex output");
   return kept;
 }
 
@@ -144,6 +145,19 @@ struct Problem {
     return all;
   }
 
+  // What a call gave, against the first one.
+  static void expect_like(const Jacobians& first, std::size_t input,
+                          const std::vector<std::vector<complex<double>>>& now) {
+    TENON_CHECK(now.size() == first.size(), ValueError,
+                "gradcheck: f: expected the same number of outputs in every call, got ", first.size(), " and then ",
+                now.size());
+    for (std::size_t k = 0; k < now.size(); ++k) {
+      const int64_t rows = first[k][input].rows, count = static_cast<int64_t>(now[k].size());
+      TENON_CHECK(rows == count || rows == 2 * count, ValueError, "gradcheck: f: expected output ", k,
+                  " to have the same sizes in every call");
+    }
+  }
+
   // Central differences into matrices shaped as `like`.
   Jacobians numeric(const Jacobians& like) const {
     Jacobians all = like;
@@ -159,6 +173,8 @@ struct Problem {
           return evaluate();
         };
         const auto up = side(options.eps), down = side(-options.eps);
+        expect_like(all, i, up);
+        expect_like(all, i, down);
         set_element(x, e, here);
         for (std::size_t k = 0; k < all.size(); ++k) {
           Matrix& m = all[k][i];
@@ -182,6 +198,12 @@ struct Problem {
     Jacobians a = analytic();
     if (options.check_determinism) {
       const Jacobians again = analytic();
+      TENON_CHECK(again.size() == a.size(), ValueError,
+                  "gradcheck: f: expected the same number of outputs in every call, got ", a.size(), " and then ",
+                  again.size());
+      for (std::size_t k = 0; k < a.size(); ++k)
+        TENON_CHECK(again[k][0].rows == a[k][0].rows, ValueError, "gradcheck: f: expected output ", k,
+                    " to have the same sizes in every call");
       for (std::size_t k = 0; k < a.size(); ++k)
         for (std::size_t i = 0; i < wanted.size(); ++i)
           for (std::size_t e = 0; e < a[k][i].values.size(); ++e) {
@@ -226,7 +248,10 @@ struct Problem {
         }
         for (const double sign : {1.0, -1.0}) {
           x.detach().copy_(start.add(direction, sign * options.eps));
-          const auto side = evaluate()[k];
+          const auto now = evaluate();
+          TENON_CHECK(k < now.size() && now[k].size() == out.size(), ValueError,
+                      "gradcheck: f: expected the same outputs, of the same sizes, in every call");
+          const auto& side = now[k];
           for (std::size_t e = 0; e < side.size(); ++e)
             numeric += sign * (side[e].re * out[e].re + side[e].im * out[e].im) / (2 * options.eps);
         }
@@ -242,6 +267,7 @@ struct Problem {
 };
 
 std::string compare(const CheckedFunction& f, TensorList inputs, const GradcheckOptions& o) {
+  TENON_CHECK(f, ValueError, "gradcheck: f: expected a function, got none");
   const Problem problem(f, inputs, o);
   return o.fast_mode ? problem.fast() : problem.whole();
 }
@@ -263,6 +289,7 @@ bool gradgradcheck(const CheckedFunction& f, const TensorArgs& given_inputs, con
   const InferenceMode recording(false);
   const TensorList inputs = given_inputs;
   // The gradient as a function of the inputs that require grad, followed by the output gradients.
+  TENON_CHECK(f, ValueError, "gradgradcheck: f: expected a function, got none");
   const std::vector<Tensor> outputs = differentiable_outputs(f, inputs);
   std::vector<Tensor> all(inputs.begin(), inputs.end());
   std::vector<std::size_t> checked;
@@ -280,7 +307,11 @@ bool gradgradcheck(const CheckedFunction& f, const TensorArgs& given_inputs, con
     const EnableGradGuard enabled;  // also while differences are taken
     const std::vector<Tensor> y = differentiable_outputs(f, given.subspan(0, count));
     std::vector<Tensor> from, wanted;
-    for (const std::size_t k : used) from.push_back(y[k]);
+    for (const std::size_t k : used) {
+      TENON_CHECK(k < y.size(), ValueError, "gradgradcheck: f: expected the same number of outputs in every call, got ",
+                  outputs.size(), " and then ", y.size());
+      from.push_back(y[k]);
+    }
     for (const std::size_t i : checked) wanted.push_back(given[i]);
     return grad(from, wanted, given.subspan(count), {}, true, true);
   };

@@ -23,6 +23,8 @@ struct GradHolder : Counted {
       std::swap(grad, g);
     }  // the old one is freed outside the lock
   }
+  /// Adds `g`, of a result: what is kept has memory of its own.
+  void add(const Tensor& g);
   memory::SpinLock lock;
   Tensor grad;
 };
@@ -78,9 +80,17 @@ struct NodeHooks {
     const auto from = [&](auto& list) {
       for (auto& e : list)
         if (e.id == id) e.id = 0;
-      if (__atomic_load_n(&running, __ATOMIC_RELAXED) == 0)
-        std::erase_if(list, [](const auto& e) { return e.id == 0; });
     };
+    from(tensor);
+    from(pre);
+    from(post);
+    from(accumulated);
+    purge();
+  }
+  /// Frees removed hooks, unless some run: one that removes itself is freed when the next is added or removed.
+  void purge() {
+    if (__atomic_load_n(&running, __ATOMIC_RELAXED) != 0) return;
+    const auto from = [](auto& list) { std::erase_if(list, [](const auto& e) { return e.id == 0; }); };
     from(tensor);
     from(pre);
     from(post);

@@ -72,20 +72,25 @@ bool Node::should_compute(std::size_t i) const { return edges_[i] && wanted(*edg
 
 NodeHooks& Node::make_hooks() {
   if (!hooks_) hooks_ = new NodeHooks;
+  hooks_->purge();
   return *hooks_;
 }
 
 HookHandle Node::add_pre_hook(PreHook hook) {
+  TENON_CHECK(hook, ValueError, "add_pre_hook: hook: expected a function, got none");
   NodeHooks& h = make_hooks();
   h.pre.push_back({h.next_id, static_cast<PreHook&&>(hook)});
   return {Ref<Node>::share(this), h.next_id++};
 }
 HookHandle Node::add_post_hook(PostHook hook) {
+  TENON_CHECK(hook, ValueError, "add_post_hook: hook: expected a function, got none");
   NodeHooks& h = make_hooks();
   h.post.push_back({h.next_id, static_cast<PostHook&&>(hook)});
   return {Ref<Node>::share(this), h.next_id++};
 }
 HookHandle Node::add_tensor_hook(uint32_t output, TensorHook hook) {
+  TENON_CHECK(hook, ValueError, "add_tensor_hook: hook: expected a function, got none");
+  TENON_CHECK(output < outputs_, IndexError, "add_tensor_hook: output: ", name(), " has ", outputs_, ", got ", output);
   NodeHooks& h = make_hooks();
   h.tensor.push_back({h.next_id, output, static_cast<TensorHook&&>(hook)});
   return {Ref<Node>::share(this), h.next_id++};

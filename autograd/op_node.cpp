@@ -55,13 +55,18 @@ struct OpNode::Owner {
   Geometry base, view;
 };
 
-struct OpNode::Packed {
+struct OpNode::Packed : Counted {
+  static void destroy(Packed* p) noexcept { delete p; }
   struct Item {
     std::size_t position;  // slot of an input, number of an output
     PackedSave save;
   };
   std::vector<Item> inputs, outputs;
 };
+
+OpNode::OpNode(const dispatch::OpBase& op, const dispatch::Gradient* gradient, uint32_t outputs)
+    : Node(outputs), op_(op), gradient_(gradient) {}
+OpNode::~OpNode() = default;
 
 Ref<OpNode> OpNode::create(const dispatch::OpBase& op, const dispatch::Gradient* gradient, uint32_t arguments,
                            uint32_t inputs, uint32_t results) {
@@ -98,7 +103,6 @@ void OpNode::dispose() noexcept {
   std::destroy_n(inputs_, all.size());
   if (results_) std::destroy_n(results_, outputs());
   delete owner_;
-  delete packed_;
   this->~OpNode();
   give_block(this, size_class);
 }
@@ -110,7 +114,6 @@ void OpNode::set_owner(Node* copy_slices, const TensorImpl& base, const TensorIm
 void OpNode::release_saved() noexcept {
   if (!saves_ || released_) return;
   released_ = true;
-  delete packed_;
   packed_ = nullptr;
   for (std::size_t i = 0, n = edges().size(); i < n; ++i) inputs_[i].drop();
   if (results_)
@@ -158,7 +161,7 @@ Tensor OpNode::as_output(Tensor t, std::size_t i) {
 
 void OpNode::pack_saved() {
   if (!saves_) return;
-  packed_ = new Packed;
+  packed_ = Ref<Packed>::adopt(new Packed);
   const auto pack = [&](SavedTensor& saved, std::size_t position, std::vector<Packed::Item>& list) {
     // One that the call itself has overwritten stays, for the usual error.
     if (!saved.saved() || saved.present_version() != saved.version()) return;
@@ -312,16 +315,19 @@ void OpNode::apply(std::span<Tensor> grads, std::span<Tensor> results) {
               ": two different gradients are registered for this operator");
   if (gradient_->non_differentiable) return;  // written in place by something without a gradient: nothing flows on
   TENON_CHECK(!released_, AutogradError, op_.name(), kFreed);
+  // Kept in this call: a hook that unpacks may run backward through this node, which frees what it saved.
+  const Ref<Packed> packed = packed_;
   // The formula's arguments are made for this run: others may run the same node.
   Arguments args(arguments_);
   std::size_t slot = 0;
   for (; args.count < arguments_; ++args.count)  // counted when made: a stale tensor throws
     ::new (&args.first[args.count]) dispatch::Value(unpack_argument(args.count, slot));
   OpBackward backward(*this, grads, results);
-  if (packed_ && !packed_->outputs.empty()) {
+  if (packed && !packed->outputs.empty()) {
     backward.unpacked.resize(outputs());
-    for (const Packed::Item& out : packed_->outputs) backward.unpacked[out.position] = out.save.unpack(op_.name());
+    for (const Packed::Item& out : packed->outputs) backward.unpacked[out.position] = out.save.unpack(op_.name());
   }
+  TENON_CHECK(!released_, AutogradError, op_.name(), kFreed);
   gradient_->formula(op_, backward, {args.first, args.count});
 }
 

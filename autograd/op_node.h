@@ -55,9 +55,8 @@ class OpNode final : public Node {
  private:
   friend class OpBackward;
   struct Owner;
-  OpNode(const dispatch::OpBase& op, const dispatch::Gradient* gradient, uint32_t outputs)
-      : Node(outputs), op_(op), gradient_(gradient) {}
-  ~OpNode() override = default;
+  OpNode(const dispatch::OpBase& op, const dispatch::Gradient* gradient, uint32_t outputs);
+  ~OpNode() override;
   void dispose() noexcept override;
   Tensor saved_input(std::size_t argument, std::size_t slot);
   Tensor as_input(Tensor t, std::size_t slot);
@@ -73,7 +72,7 @@ class OpNode final : public Node {
   SavedTensor* results_ = nullptr;  // for several results, or when some are saved
   Owner* owner_ = nullptr;
   struct Packed;
-  Packed* packed_ = nullptr;  // what went through saved-tensor hooks
+  Ref<Packed> packed_;  // what went through saved-tensor hooks
   uint16_t arguments_ = 0;
   uint16_t block_ = 0;  // size class
   bool saves_ = false;

@@ -134,10 +134,10 @@ void lists() {
   Tensor y = w * w + b, loss = y.sum(), v = full({2}, 10.0);
   // [lists]
   std::vector<Tensor> params{w, b};
-  Tensor g = autograd::grad(loss, w, {.retain_graph = true})[0];     // one tensor, options by name
+  Tensor g = autograd::grad(loss, w, {.retain_graph = true})[0];     // one tensor, switches by name
   auto both = autograd::grad(loss, params, {.create_graph = true});  // any list
   auto along = autograd::grad({y}, {w}, {v}, true)[0];               // braces; the arguments in order
-  autograd::backward(loss, {.inputs = std::vector<Tensor>{b}});      // only b.grad()
+  autograd::backward(loss, {}, {}, false, {b});                      // only b.grad()
   // [lists]
   expect(all_equal(g, 4) && all_equal(both[0], 4) && all_equal(along, 40) && all_equal(b.grad(), 1));
   expect(!w.grad().defined());

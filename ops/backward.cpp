@@ -46,6 +46,14 @@ Tensor as_strided_backward(Call&, const Tensor& grad, IntArrayRef size, IntArray
   const Tensor part = repeated.empty() ? grad : grad.sum(repeated);
   Tensor base = zeros(grad, base_size, base_stride);
   if (part.numel() == 0) return base;
+  int64_t last = storage_offset - base_offset, room = -1;
+  for (std::size_t d = 0; d < sizes.size(); ++d) last += (sizes[d] - 1) * strides[d];
+  if (base.numel() > 0) room = 0;
+  for (std::size_t d = 0; room >= 0 && d < base_size.size(); ++d) room += (base_size[d] - 1) * base_stride[d];
+  TENON_CHECK(storage_offset >= base_offset && last <= room, AutogradError, "as_strided: sizes ", size,
+              " with strides ", stride, " and offset ", storage_offset,
+              " reach outside of the elements of the tensor that was differentiated, of sizes ", base_size,
+              " and offset ", base_offset, "; take the view of the whole tensor instead");
   Tensor window = dispatch::make_view(base, sizes, strides, storage_offset - base_offset);
   if (dispatch::overlaps_itself(window))
     add_into(window, part);
