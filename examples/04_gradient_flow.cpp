@@ -110,11 +110,11 @@ struct ScaledTanh : autograd::Function<ScaledTanh> {
   double k = 1;  // members keep what is not a tensor
   Tensor forward(const Tensor& x, double scale) {
     k = scale;
-    Tensor y = x.tanh();
+    Tensor y = x.tanh() * k;
     save(y);  // an output: may be differentiated through
-    return y * 1;
+    return y;
   }
-  Tensor backward(const Tensor& grad) { return grad * k * (1 - saved(0) * saved(0)); }
+  Tensor backward(const Tensor& grad) { return grad * (k - saved(0) * saved(0) / k); }
 };
 // [function]
 
