@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Many random programs in many orders: the allocator against its oracle, and tensors against the CPU.
+#include <tenon/streams/availability.h>
+
 #include "tests/sim/allocator_program.h"
 #include "tests/sim/faulty_streams.h"
 #include "tests/sim/tensor_program.h"
@@ -25,6 +27,8 @@ TEST_CASE("sim schedules: bugs of the streams, and mistakes of the program, show
     CHECK(!found.empty());
   };
   for (const StreamBugName& b : kStreamBugs) {
+    // Shows in the simulated device's own pinned memory, which CUDA's replaces where there is a GPU.
+    if (b.bug == StreamBug::stream_wait_returns && tenon::cuda::is_available()) continue;
     const FaultyStreams faulty(b.bug);
     expect_found(b.text);
   }

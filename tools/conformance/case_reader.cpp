@@ -155,7 +155,10 @@ dispatch::Value CaseReader::value(const Json& v) {
     }
     if (tensors) {
       std::vector<Tensor> list;
-      for (const Json& e : v) list.push_back(value(e).tensor());
+      for (const Json& e : v) {
+        const Value item = value(e);
+        list.push_back(item.is_tensor() ? item.tensor() : Tensor());  // null among the indices
+      }
       return Value(std::move(list));
     }
     TENON_CHECK(integers, SchemaError, "case: a list of other values than tensors and integers");
