@@ -40,7 +40,6 @@ std::vector<Tensor> differentiable_outputs(const CheckedFunction& f, TensorList 
   std::vector<Tensor> kept;
   for (Tensor& t : f(inputs))
     if (t.defined() && is_differentiable(t.dtype())) kept.push_back(static_cast<Tensor&&>(t));
-  TENON_CHECK(!kept.empty(), ValueError, "gradcheck: f: expected at least one floating-point or complex output");
   return kept;
 }
 
@@ -92,9 +91,10 @@ struct Problem {
   const GradcheckOptions& options;
   std::vector<std::size_t> checked;  // positions of the inputs that require grad
   std::vector<Tensor> wanted, moved;
+  bool of_gradients;  // which may all be absent: floor has none
 
-  Problem(const CheckedFunction& function, TensorList given, const GradcheckOptions& o)
-      : f(function), inputs(given), options(o), moved(given.begin(), given.end()) {
+  Problem(const CheckedFunction& function, TensorList given, const GradcheckOptions& o, bool gradients)
+      : f(function), inputs(given), options(o), moved(given.begin(), given.end()), of_gradients(gradients) {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (!inputs[i].defined() || !inputs[i].requires_grad()) continue;
       TENON_CHECK(inputs[i].dtype() == kFloat64 || inputs[i].dtype() == kComplex128, DtypeError, "gradcheck: input ", i,
@@ -143,6 +143,11 @@ struct Problem {
     std::vector<std::vector<complex<double>>> all;
     for (const Tensor& y : differentiable_outputs(f, moved)) all.push_back(values(y));
     return all;
+  }
+
+  void expect_some(std::size_t outputs) const {
+    TENON_CHECK(outputs > 0 || of_gradients, ValueError,
+                "gradcheck: f: expected at least one floating-point or complex output");
   }
 
   // What a call gave, against the first one.
@@ -196,6 +201,7 @@ struct Problem {
 
   std::string whole() const {
     Jacobians a = analytic();
+    expect_some(a.size());
     if (options.check_determinism) {
       const Jacobians again = analytic();
       TENON_CHECK(again.size() == a.size(), ValueError,
@@ -262,13 +268,14 @@ struct Problem {
       }
       ++k;
     }
+    expect_some(k);
     return {};
   }
 };
 
-std::string compare(const CheckedFunction& f, TensorList inputs, const GradcheckOptions& o) {
+std::string compare(const CheckedFunction& f, TensorList inputs, const GradcheckOptions& o, bool of_gradients = false) {
   TENON_CHECK(f, ValueError, "gradcheck: f: expected a function, got none");
-  const Problem problem(f, inputs, o);
+  const Problem problem(f, inputs, o, of_gradients);
   return o.fast_mode ? problem.fast() : problem.whole();
 }
 
@@ -291,6 +298,7 @@ bool gradgradcheck(const CheckedFunction& f, const TensorArgs& given_inputs, con
   // The gradient as a function of the inputs that require grad, followed by the output gradients.
   TENON_CHECK(f, ValueError, "gradgradcheck: f: expected a function, got none");
   const std::vector<Tensor> outputs = differentiable_outputs(f, inputs);
+  TENON_CHECK(!outputs.empty(), ValueError, "gradgradcheck: f: expected at least one floating-point or complex output");
   std::vector<Tensor> all(inputs.begin(), inputs.end());
   std::vector<std::size_t> checked;
   for (std::size_t i = 0; i < inputs.size(); ++i)
@@ -316,7 +324,7 @@ bool gradgradcheck(const CheckedFunction& f, const TensorArgs& given_inputs, con
     // What is flat (ceil) has no gradient at all: zeros then, so that there is something to check.
     return grad(from, wanted, given.subspan(count), {}, true, true, true);
   };
-  return verdict(compare(gradients, all, options), options);
+  return verdict(compare(gradients, all, options, true), options);
 }
 
 }  // namespace tenon::autograd

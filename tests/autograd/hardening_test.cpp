@@ -9,6 +9,7 @@
 #include <tenon/core/operand.h>
 #include <tenon/memory/allocator.h>
 #include <tenon/ops/binary.h>
+#include <tenon/ops/cat.h>
 #include <tenon/ops/copy.h>
 #include <tenon/ops/factory.h>
 #include <tenon/ops/reduce.h>
@@ -145,6 +146,8 @@ TEST_CASE("gradcheck: functions that are none, or give something else every time
   CHECK_THROWS_AS(autograd::gradcheck([&](TensorList in) { return ++calls > 1 ? in[0][0] : in[0] * 2; }, x),
                   ValueError);
   CHECK_THROWS_AS(autograd::gradcheck([](TensorList) { return Tensors(); }, x), ValueError);
+  CHECK_THROWS_AS(autograd::gradgradcheck([](TensorList) { return Tensors(); }, x), ValueError);
+  CHECK(autograd::gradgradcheck([](const Tensor& t) { return t.detach() * 1; }, x));  // no gradient, so none to check
   CHECK_THROWS_AS(autograd::gradcheck(autograd::CheckedFunction(), x), ValueError);
   CHECK_THROWS_AS(autograd::gradgradcheck(autograd::CheckedFunction(), x), ValueError);
 }
@@ -218,4 +221,11 @@ TEST_CASE("backward from very many roots") {
   for (int i = 0; i < 100000; ++i) roots.push_back(w * 1);
   autograd::backward(roots);
   CHECK(values(w.grad()) == V{100000});
+}
+
+TEST_CASE("cat: a vector without elements was used too") {
+  Tensor none = zeros({0}, kFloat64).requires_grad_(), w = zeros({2, 3}, kFloat64).requires_grad_();
+  const Tensors g = autograd::grad(cat({none, w}, 0).sum(), {none, w});
+  CHECK(g[0].sizes() == IntArrayRef({0}));
+  CHECK(g[1].sizes() == IntArrayRef({2, 3}));
 }
