@@ -53,7 +53,8 @@ std::vector<Array> logit_reference(const Args& args) {
   Array out = pointwise({x}, t, t, [&](const Number* v) -> Number {
     double p = v->re();
     if (!args.is_none(1)) p = p < args.real(1) ? args.real(1) : p > 1 - args.real(1) ? 1 - args.real(1) : p;
-    return static_cast<double>(std::log(static_cast<long double>(p) / (1 - static_cast<long double>(p))));
+    const long double wide = p;  // near 1/2 the logarithm is small, and so must its error be
+    return static_cast<double>(std::log1p((2 * wide - 1) / (1 - wide)));
   });
   return {out};
 }
