@@ -54,7 +54,8 @@ std::vector<Array> logit_reference(const Args& args) {
     double p = v->re();
     if (!args.is_none(1)) p = p < args.real(1) ? args.real(1) : p > 1 - args.real(1) ? 1 - args.real(1) : p;
     const long double wide = p;  // near 1/2 the logarithm is small, and so must its error be
-    return static_cast<double>(std::log1p((2 * wide - 1) / (1 - wide)));
+    return static_cast<double>(wide > 0.25L && wide < 0.75L ? std::log1p((2 * wide - 1) / (1 - wide))
+                                                            : std::log(wide / (1 - wide)));
   });
   return {out};
 }
