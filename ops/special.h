@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Special functions, elementwise: gamma, error and normal distribution functions with their inverses, modified Bessel
-// functions. Real dtypes; integer and bool tensors give the default float. float32 results are within 2 ULP.
+// functions. Real dtypes; integer and bool tensors give the default float. float32 computes in double and rounds
+// once (erf on CUDA: CUDA's own float function).
 #pragma once
 
 #include <tenon/dispatch/pointwise.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Circular and hyperbolic functions and their inverses, elementwise, in radians. Integer and bool tensors give the
-// default float; complex ones follow the principal branches of the C library. float32 results are within 1 ULP on the
-// CPU and 2 ULP on CUDA, for arguments of any size.
+// default float; complex ones follow the principal branches of the C library. float32 results are rounded once from
+// double on the CPU, for arguments of any size; on CUDA they have the bounds of CUDA's own functions.
 #pragma once
 
 #include <tenon/dispatch/pointwise.h>

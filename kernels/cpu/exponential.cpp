@@ -17,29 +17,8 @@ namespace tenon::cpu::HWY_NAMESPACE {
 
 constexpr int64_t kExponentialGrain = 4096;  // elements of a function of some 25 instructions worth a second thread
 
-// x: a vector of doubles, or one double.
-#define TENON_EXPONENTIAL(name, vector_expression, double_expression)           \
-  struct name##_wide {                                                          \
-    template <class D, class V>                                                 \
-    HWY_INLINE V operator()(D d, V x) const {                                   \
-      return vector_expression;                                                 \
-    }                                                                           \
-  };                                                                            \
-  struct name##_body {                                                          \
-    template <class D, class V>                                                 \
-    HWY_INLINE V operator()(D d, V x) const {                                   \
-      return in_double(d, name##_wide(), x);                                    \
-    }                                                                           \
-  };                                                                            \
-  template <class T>                                                            \
-  void name##_cpu(const LoopPlan& plan) {                                       \
-    if constexpr (std::is_same_v<T, double>)                                    \
-      elementwise(                                                              \
-          plan, [](double x) { return double_expression; }, kExponentialGrain); \
-    else                                                                        \
-      elementwise<float>(plan, name##_body(), kExponentialGrain);               \
-  }                                                                             \
-  TENON_REGISTER_SIMD_KERNEL(op::name, FloatsAndHalves, name##_cpu);
+#define TENON_EXPONENTIAL(name, vector_expression, double_expression) \
+  TENON_DOUBLE_MATH_UNARY(name, vector_expression, double_expression, kExponentialGrain)
 
 TENON_EXPONENTIAL(exp2, wide::exp2(d, x), std::exp2(x))
 TENON_EXPONENTIAL(expm1, wide::expm1(d, x), std::expm1(x))

@@ -361,6 +361,32 @@ HWY_INLINE V in_double(D d, const F& f, V x, Vs... y) {
 #endif
 }
 
+/// Registers op::name for the floats: float32 and the 16-bit floats as `vector_expression` of x, a vector of doubles (d its
+/// tag), float64 as `double_expression` of the number x. `grain`: elements worth a second thread. Needs loops.h.
+#undef TENON_DOUBLE_MATH_UNARY
+#define TENON_DOUBLE_MATH_UNARY(name, vector_expression, double_expression, grain) \
+  struct name##_wide {                                                             \
+    template <class D, class V>                                                    \
+    HWY_INLINE V operator()(D d, V x) const {                                      \
+      return vector_expression;                                                    \
+    }                                                                              \
+  };                                                                               \
+  struct name##_body {                                                             \
+    template <class D, class V>                                                    \
+    HWY_INLINE V operator()(D d, V x) const {                                      \
+      return in_double(d, name##_wide(), x);                                       \
+    }                                                                              \
+  };                                                                               \
+  template <class T>                                                               \
+  void name##_cpu(const LoopPlan& plan) {                                          \
+    if constexpr (std::is_same_v<T, double>)                                       \
+      elementwise(                                                                 \
+          plan, [](double x) { return double_expression; }, grain);                \
+    else                                                                           \
+      elementwise<float>(plan, name##_body(), grain);                              \
+  }                                                                                \
+  TENON_REGISTER_SIMD_KERNEL(op::name, FloatsAndHalves, name##_cpu);
+
 }  // namespace tenon::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 #endif

@@ -16,28 +16,8 @@ namespace tenon::cpu::HWY_NAMESPACE {
 
 constexpr int64_t kSpecialGrain = 2048;  // elements worth a second thread
 
-#define TENON_ERROR_FUNCTION(name, vector_expression, double_expression)    \
-  struct name##_wide {                                                      \
-    template <class D, class V>                                             \
-    HWY_INLINE V operator()(D d, V x) const {                               \
-      return vector_expression;                                             \
-    }                                                                       \
-  };                                                                        \
-  struct name##_body {                                                      \
-    template <class D, class V>                                             \
-    HWY_INLINE V operator()(D d, V x) const {                               \
-      return in_double(d, name##_wide(), x);                                \
-    }                                                                       \
-  };                                                                        \
-  template <class T>                                                        \
-  void name##_cpu(const LoopPlan& plan) {                                   \
-    if constexpr (std::is_same_v<T, double>)                                \
-      elementwise(                                                          \
-          plan, [](double x) { return double_expression; }, kSpecialGrain); \
-    else                                                                    \
-      elementwise<float>(plan, name##_body(), kSpecialGrain);               \
-  }                                                                         \
-  TENON_REGISTER_SIMD_KERNEL(op::name, FloatsAndHalves, name##_cpu);
+#define TENON_ERROR_FUNCTION(name, vector_expression, double_expression) \
+  TENON_DOUBLE_MATH_UNARY(name, vector_expression, double_expression, kSpecialGrain)
 
 TENON_ERROR_FUNCTION(erf, wide::erf(d, x), std::erf(x))
 TENON_ERROR_FUNCTION(erfc, wide::erfc(d, x), std::erfc(x))

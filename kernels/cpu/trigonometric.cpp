@@ -19,40 +19,18 @@ namespace tenon::cpu::HWY_NAMESPACE {
 
 constexpr int64_t kTrigonometricGrain = 2048;  // elements of a function of some 50 instructions worth a second thread
 
-#define TENON_TRIGONOMETRIC(name, double_expression)                              \
-  struct name##_wide {                                                            \
-    template <class D, class V>                                                   \
-    HWY_INLINE V operator()(D d, V x) const {                                     \
-      return wide::name(d, x);                                                    \
-    }                                                                             \
-  };                                                                              \
-  struct name##_body {                                                            \
-    template <class D, class V>                                                   \
-    HWY_INLINE V operator()(D d, V x) const {                                     \
-      return in_double(d, name##_wide(), x);                                      \
-    }                                                                             \
-  };                                                                              \
-  template <class T>                                                              \
-  void name##_cpu(const LoopPlan& plan) {                                         \
-    if constexpr (std::is_same_v<T, double>)                                      \
-      elementwise(                                                                \
-          plan, [](double x) { return double_expression; }, kTrigonometricGrain); \
-    else                                                                          \
-      elementwise<float>(plan, name##_body(), kTrigonometricGrain);               \
-  }                                                                               \
-  TENON_REGISTER_SIMD_KERNEL(op::name, FloatsAndHalves, name##_cpu);
-
-TENON_TRIGONOMETRIC(sin, std::sin(x))
-TENON_TRIGONOMETRIC(cos, std::cos(x))
-TENON_TRIGONOMETRIC(tan, std::tan(x))
-TENON_TRIGONOMETRIC(asin, std::asin(x))
-TENON_TRIGONOMETRIC(acos, std::acos(x))
-TENON_TRIGONOMETRIC(atan, std::atan(x))
-TENON_TRIGONOMETRIC(sinh, std::sinh(x))
-TENON_TRIGONOMETRIC(cosh, std::cosh(x))
-TENON_TRIGONOMETRIC(asinh, std::asinh(x))
-TENON_TRIGONOMETRIC(acosh, std::acosh(x))
-TENON_TRIGONOMETRIC(atanh, std::atanh(x))
+#define TENON_TRIGONOMETRIC(name) TENON_DOUBLE_MATH_UNARY(name, wide::name(d, x), std::name(x), kTrigonometricGrain)
+TENON_TRIGONOMETRIC(sin)
+TENON_TRIGONOMETRIC(cos)
+TENON_TRIGONOMETRIC(tan)
+TENON_TRIGONOMETRIC(asin)
+TENON_TRIGONOMETRIC(acos)
+TENON_TRIGONOMETRIC(atan)
+TENON_TRIGONOMETRIC(sinh)
+TENON_TRIGONOMETRIC(cosh)
+TENON_TRIGONOMETRIC(asinh)
+TENON_TRIGONOMETRIC(acosh)
+TENON_TRIGONOMETRIC(atanh)
 #undef TENON_TRIGONOMETRIC
 
 struct Atan2Wide {

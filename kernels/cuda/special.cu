@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Special functions. All but erf compute in double, whatever the dtype: CUDA's float versions err by up to 6 ULP.
+// Special functions. All but erf compute in double, whatever the dtype: CUDA documents up to 6 ULP for its float versions.
 #include <tenon/kernels/special.h>
 #include <tenon/ops/special.h>
 #include <tenon/kernels/cuda/loops.cuh>

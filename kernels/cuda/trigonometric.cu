@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Circular and hyperbolic functions of real numbers. The halves compute in float and round once; where CUDA's own float
-// function errs by more than 2 ULP, a form made of better ones takes its place.
+// Circular and hyperbolic functions of real numbers. The halves compute in float and round once. sinh is made
+// of expm1, tan computes in double; the others are CUDA's own functions.
 #include <tenon/ops/trigonometric.h>
 #include <tenon/kernels/cuda/loops.cuh>
 #include <tenon/kernels/cuda/scalar.cuh>
@@ -8,8 +8,7 @@
 namespace tenon {
 namespace {
 
-// In double: three of CUDA's float functions are less exact than the bar, and this is still bound by memory on cards
-// with full double rate.
+// CUDA documents 4 ULP for its float tan.
 template <class C, class F>
 __device__ __forceinline__ C in_double(C x, F f) {
   return static_cast<C>(f(static_cast<double>(x)));

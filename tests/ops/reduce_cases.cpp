@@ -13,36 +13,7 @@ using namespace tenon::testing;
 
 namespace {
 
-using Elements = std::vector<Number>;
 const double kNan = std::nan(""), kInf = std::numeric_limits<double>::infinity();
-
-/// f of the elements of each result, in row-major order. No dims: all of them.
-Array reduced(const Array& x, std::vector<int64_t> dims, bool keepdim, DType result,
-              const std::function<Number(const Elements&, double&)>& f) {
-  std::vector<bool> gone(x.sizes.size(), dims.empty());
-  for (const int64_t d : dims)
-    if (!x.sizes.empty()) gone[d < 0 ? d + x.dim() : d] = true;
-  std::vector<int64_t> kept(x.sizes), sizes;
-  for (std::size_t d = 0; d < gone.size(); ++d) {
-    if (gone[d]) kept[d] = 1;
-    if (!gone[d] || keepdim) sizes.push_back(kept[d]);
-  }
-  std::vector<Elements> groups(static_cast<std::size_t>(count(kept)));
-  std::size_t n = 0;
-  each_index(x.sizes, [&](const std::vector<int64_t>& at) {
-    std::vector<int64_t> to = at;
-    for (std::size_t d = 0; d < gone.size(); ++d)
-      if (gone[d]) to[d] = 0;
-    groups[flat_index(to, kept)].push_back(x.data[n++]);
-  });
-  Array out = make_array(result, sizes);
-  for (std::size_t i = 0; i < groups.size(); ++i) {
-    double scale = 0;
-    out.data[i] = f(groups[i], scale);
-    out.scale.push_back(scale);
-  }
-  return out;
-}
 
 Number total(const Elements& v, double& scale) {
   long double re = 0, im = 0;

@@ -34,32 +34,16 @@ double norm_of(const std::vector<double>& v, double p) {
   return static_cast<double>(p == 0 ? sum : std::pow(sum, 1 / static_cast<long double>(p)));
 }
 
-/// Over `dims` of x (none: all); `f` gets the magnitudes of each result in row-major order of dims.
-Array reduced(const Array& x, const std::vector<int64_t>& dims, bool keepdim, DType t,
-              const std::function<double(const std::vector<double>&)>& f) {
-  std::vector<bool> gone(x.sizes.size(), dims.empty());
-  for (const int64_t d : dims)
-    if (!x.sizes.empty()) gone[d < 0 ? d + x.dim() : d] = true;
-  std::vector<int64_t> kept(x.sizes), sizes;
-  for (std::size_t d = 0; d < gone.size(); ++d) {
-    if (gone[d]) kept[d] = 1;
-    if (!gone[d] || keepdim) sizes.push_back(kept[d]);
-  }
-  std::vector<std::vector<double>> groups(static_cast<std::size_t>(count(kept)));
-  std::size_t n = 0;
-  each_index(x.sizes, [&](const std::vector<int64_t>& at) {
-    std::vector<int64_t> to = at;
-    for (std::size_t d = 0; d < gone.size(); ++d)
-      if (gone[d]) to[d] = 0;
-    groups[flat_index(to, kept)].push_back(std::abs(x.data[n++].z));
+/// f of the magnitudes of each result.
+Array reduced_by(const Array& x, const std::vector<int64_t>& dims, bool keepdim, DType t,
+                 const std::function<double(const std::vector<double>&)>& f) {
+  return reduced(x, dims, keepdim, t, [&](const Elements& v, double& scale) {
+    std::vector<double> sizes;
+    for (const Number& e : v) sizes.push_back(std::abs(e.z));
+    const double value = f(sizes);
+    scale = std::isfinite(value) ? value * (1 + static_cast<double>(v.size()) / 8) : 0;
+    return Number(value);
   });
-  Array out = make_array(t, sizes);
-  for (std::size_t i = 0; i < groups.size(); ++i) {
-    const double value = f(groups[i]);
-    out.data[i] = value;
-    out.scale.push_back(std::isfinite(value) ? value * (1 + static_cast<double>(groups[i].size()) / 8) : 0);
-  }
-  return out;
 }
 
 void norm_samples(Inputs& in) {
@@ -83,14 +67,14 @@ Reference vector_norm(int p, int dim, int keepdim, int dtype) {
     const DType t = real_part(args.dtype(dtype, x.dtype));
     const double ord = args.is_none(p) ? 2 : args.real(p);
     return std::vector<Array>{
-        reduced(x, args.ints(dim), args.integer(keepdim), t, [=](const auto& v) { return norm_of(v, ord); })};
+        reduced_by(x, args.ints(dim), args.integer(keepdim), t, [=](const auto& v) { return norm_of(v, ord); })};
   };
 }
 double squares(const std::vector<double>& v) { return norm_of(v, 2); }
 Reference frobenius(int dim, int keepdim) {
   return [=](const Args& args) {
     const Array x = args.array(0);
-    return std::vector<Array>{reduced(x, args.ints(dim), args.integer(keepdim), real_part(x.dtype), squares)};
+    return std::vector<Array>{reduced_by(x, args.ints(dim), args.integer(keepdim), real_part(x.dtype), squares)};
   };
 }
 
@@ -98,9 +82,10 @@ Reference frobenius(int dim, int keepdim) {
 std::vector<Array> matrix_norm(const Array& x, double p, int64_t rows, int64_t columns, bool keepdim) {
   const DType t = real_part(x.dtype);
   const bool by_column = std::fabs(p) == 1;
-  const Array sums = reduced(x, {by_column ? rows : columns}, true, t, [](const auto& v) { return norm_of(v, 1); });
+  const Array sums = reduced_by(x, {by_column ? rows : columns}, true, t, [](const auto& v) { return norm_of(v, 1); });
   const double extreme = p > 0 ? kInfinity : -kInfinity;
-  Array out = reduced(sums, {by_column ? columns : rows}, true, t, [=](const auto& v) { return norm_of(v, extreme); });
+  Array out =
+      reduced_by(sums, {by_column ? columns : rows}, true, t, [=](const auto& v) { return norm_of(v, extreme); });
   if (!keepdim) {
     std::vector<int64_t> sizes;
     const auto wrap = [&](int64_t d) { return d < 0 ? d + x.dim() : d; };
@@ -178,7 +163,7 @@ TENON_OP_CASES(vector_norm) {
       })
       .reference([](const Args& args) {
         const Array x = args.array(0);
-        return std::vector<Array>{reduced(x, args.ints(2), args.integer(3), real_part(x.dtype), squares)};
+        return std::vector<Array>{reduced_by(x, args.ints(2), args.integer(3), real_part(x.dtype), squares)};
       })
       .errors_name("linalg_matrix_norm")
       .error<ValueError>("nuc", [](Inputs& in) {
@@ -223,7 +208,7 @@ TENON_OP_CASES(vector_norm) {
           return matrix_norm(x, args.real(1), -2, -1, args.integer(3));
         const double p = args.is_none(1) ? 2 : args.real(1);
         return std::vector<Array>{
-            reduced(x, dims, args.integer(3), real_part(x.dtype), [=](const auto& v) { return norm_of(v, p); })};
+            reduced_by(x, dims, args.integer(3), real_part(x.dtype), [=](const auto& v) { return norm_of(v, p); })};
       })
       .error<ShapeError>("ord", [](Inputs& in) {
         in.add({in.tensor({2, 2, 2}), Scalar(1)});
@@ -243,7 +228,7 @@ TENON_OP_CASES(vector_norm) {
         const Array a = args.array(0), b = args.array(1);
         const Array d = pointwise({a, b}, a.dtype, a.dtype, [](const Number* v) -> Number { return v[0].z - v[1].z; });
         return std::vector<Array>{
-            reduced(d, {}, false, real_part(a.dtype), [&](const auto& v) { return norm_of(v, args.real(2)); })};
+            reduced_by(d, {}, false, real_part(a.dtype), [&](const auto& v) { return norm_of(v, args.real(2)); })};
       });
   op_case(op::renorm)
       .dtypes(kFloatsAndComplexes)
@@ -261,7 +246,8 @@ TENON_OP_CASES(vector_norm) {
         std::vector<int64_t> others;
         for (int64_t d = 0; d < x.dim(); ++d)
           if (d != dim) others.push_back(d);
-        const Array sizes = reduced(x, others, true, kFloat64, [&](const auto& v) { return norm_of(v, args.real(1)); });
+        const Array sizes =
+            reduced_by(x, others, true, kFloat64, [&](const auto& v) { return norm_of(v, args.real(1)); });
         return std::vector<Array>{pointwise({x, sizes}, DType::undefined, x.dtype, [&](const Number* v) -> Number {
           const double n = v[1].re(), most = args.real(3);
           return n > most ? v[0].z * (most / (n + 1e-7)) : v[0].z;

@@ -78,6 +78,11 @@ Array pointwise(const std::vector<Array>& inputs, DType compute, DType result,
 /// `sizes` of elements of x: f turns an index of the result into one of x (both as coordinates).
 Array pick(const Array& x, std::vector<int64_t> sizes,
            const std::function<std::vector<int64_t>(const std::vector<int64_t>&)>& f);
+/// f of the elements of each result, in row-major order, when `dims` of x (none: all) are reduced; f may set the scale of
+/// what it has added up.
+using Elements = std::vector<Number>;
+Array reduced(const Array& x, const std::vector<int64_t>& dims, bool keepdim, DType result,
+              const std::function<Number(const Elements&, double& scale)>& f);
 /// Calls f with every index of `sizes` in row-major order.
 void each_index(const std::vector<int64_t>& sizes, const std::function<void(const std::vector<int64_t>&)>& f);
 int64_t flat_index(const std::vector<int64_t>& index, const std::vector<int64_t>& sizes);
