@@ -76,7 +76,7 @@ class Recorder final : public detail::TensorObserver {
       t.device = tensor->device();
       t.bytes = storage->bytes();
       t.storage = storage.get();
-      t.requires_grad = tensor->requires_grad();
+      t.requires_grad = tensor->own_requires_grad();  // not its base's: another thread may be making this view just now
       t.pinned = storage->pinned();
       t.number = birth.number;
       t.op = birth.op;

@@ -21,11 +21,11 @@ struct LiveTensor {
   int64_t bytes = 0;  ///< of its storage, which views share
   const void* storage = nullptr;
   bool shares_storage = false;  ///< an earlier entry of the list has the same storage: count its bytes once
-  bool requires_grad = false;
-  bool pinned = false;       ///< page-locked host memory
-  int64_t number = 0;        ///< order of creation since recording began
-  std::string op;            ///< operator that made it, empty outside of operators
-  std::vector<void*> stack;  ///< where, innermost first (core/stack_trace.h)
+  bool requires_grad = false;   ///< its own; a view of a tensor that requires grad may say no
+  bool pinned = false;          ///< page-locked host memory
+  int64_t number = 0;           ///< order of creation since recording began
+  std::string op;               ///< operator that made it, empty outside of operators
+  std::vector<void*> stack;     ///< where, innermost first (core/stack_trace.h)
   /// The innermost functions outside the library, as core/stack_trace.h writes them; made when asked for.
   TENON_API std::string site() const;
   /// "float32[64, 128] 32768 bytes on cpu, made by add at main+0x1c (train+0x4a1c)".
