@@ -170,7 +170,7 @@ TEST_CASE("settings: bad values name the key, what was expected and what was giv
     const std::string error = error_of<ValueError>([&] { (void)AllocatorSettings::parse(text); });
     CHECK(contains(error, row[1]));
     CHECK(contains(error, text.substr(0, text.find(':'))));
-    if (row[0][25] != '[') CHECK(contains(error, "'" + text.substr(text.find(':') + 1) + "'"));
+    if (text.find(":[") == std::string::npos) CHECK(contains(error, "'" + text.substr(text.find(':') + 1) + "'"));
   }
 }
 
