@@ -3,9 +3,32 @@
 #include <tenon/core/operand.h>
 #include <tenon/dispatch/make_tensor.h>
 #include <tenon/ops/backward.h>
+#include <tenon/ops/complex.h>
 
 namespace tenon::autograd {
+
+Geometry Geometry::in_parts() const {
+  Geometry g = *this;
+  if (!is_complex(dtype)) return g;
+  g.dtype = real_of(dtype);
+  for (int64_t& stride : g.strides) stride *= 2;
+  g.sizes.push_back(2);
+  g.strides.push_back(1);
+  g.offset *= 2;
+  return g;
+}
+
 namespace {
+
+// A base and a view of it. Where one is complex and the other real, geometries and tensors are taken in parts.
+struct Relation {
+  Geometry base, view;
+  bool mixed;
+  Relation(const Geometry& b, const Geometry& v) : base(b), view(v), mixed(is_complex(b.dtype) != is_complex(v.dtype)) {
+    if (mixed) base = b.in_parts(), view = v.in_parts();
+  }
+  Tensor taken(const Tensor& t) const { return mixed && t.is_complex() ? op::view_as_real(t) : t; }
+};
 
 class ViewNode final : public Node {
  public:
@@ -16,8 +39,10 @@ class ViewNode final : public Node {
   std::string name() const override { return "as_strided"; }
   void apply(std::span<Tensor> grads, std::span<Tensor> results) override {
     if (!should_compute(0)) return;
-    results[0] = op::as_strided_backward(grads[0], view_.sizes, view_.strides, view_.offset, base_.sizes, base_.strides,
-                                         base_.offset);
+    const Relation r(base_, view_);
+    results[0] = op::as_strided_backward(r.taken(grads[0]), r.view.sizes, r.view.strides, r.view.offset, r.base.sizes,
+                                         r.base.strides, r.base.offset);
+    if (r.mixed && is_complex(base_.dtype)) results[0] = op::view_as_complex(results[0]);
   }
 
  private:
@@ -43,12 +68,14 @@ class CopySlices final : public Node {
     Tensor whole = dispatch::make_tensor(base_.sizes, grads[0].dtype(), grads[0].device(), base_.strides);
     whole.copy_(grads[0]);
     grads[0].reset();
-    Tensor part = whole.as_strided(view_.sizes, view_.strides, view_.offset - base_.offset);
-    Tensor received = part.clone();
+    const Relation r(base_, view_);
+    const bool pairs = r.mixed && is_complex(view_.dtype);
+    Tensor part = r.taken(whole).as_strided(r.view.sizes, r.view.strides, r.view.offset - r.base.offset);
+    Tensor received = pairs ? op::view_as_complex(part.clone(MemoryFormat::contiguous)) : part.clone();
     write_->apply({&received, 1}, results);
     if (!should_compute(slot_)) return;
     if (results[slot_].defined())
-      part.copy_(results[slot_]);
+      part.copy_(r.taken(pairs ? results[slot_].to(view_.dtype) : results[slot_]));
     else
       part.zero_();
     results[slot_] = static_cast<Tensor&&>(whole);
@@ -56,8 +83,7 @@ class CopySlices final : public Node {
   void release_saved() noexcept override { write_->release_saved(); }
   void visit_saved(const SavedVisitor& f) const override { write_->visit_saved(f); }
   std::pair<IntArrayRef, DType> input_geometry(std::size_t i) const override {
-    const std::pair<IntArrayRef, DType> part = write_->input_geometry(i);
-    return i == slot_ ? std::pair<IntArrayRef, DType>{base_.sizes, part.second} : part;
+    return i == slot_ ? std::pair<IntArrayRef, DType>{base_.sizes, base_.dtype} : write_->input_geometry(i);
   }
 
  private:

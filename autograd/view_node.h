@@ -11,8 +11,12 @@ namespace tenon::autograd {
 struct Geometry {
   DimVector sizes, strides;
   int64_t offset = 0;
+  DType dtype = DType::undefined;
   Geometry() = default;
-  explicit Geometry(const TensorImpl& t) : sizes(t.sizes()), strides(t.strides()), offset(t.offset()) {}
+  explicit Geometry(const TensorImpl& t)
+      : sizes(t.sizes()), strides(t.strides()), offset(t.offset()), dtype(t.dtype()) {}
+  /// The same elements in real numbers: of complex ones the parts, which are a last dimension of 2.
+  Geometry in_parts() const;
 };
 
 /// The node of `view` derived from that of its base: backward puts the gradient into zeros of the base's geometry.

@@ -16,6 +16,7 @@
 #include <tenon/ops/bitwise.h>
 #include <tenon/ops/cat.h>
 #include <tenon/ops/compare.h>
+#include <tenon/ops/complex.h>
 #include <tenon/ops/copy.h>
 #include <tenon/ops/exponential.h>
 #include <tenon/ops/factory.h>

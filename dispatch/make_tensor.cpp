@@ -39,10 +39,12 @@ Tensor make_tensor(IntArrayRef sizes, DType dtype, Device device, IntArrayRef st
   return Tensor(Ref<TensorImpl>::adopt(impl));
 }
 
-Tensor make_view(const Tensor& self, IntArrayRef sizes, IntArrayRef strides, int64_t offset, bool multi_output) {
+Tensor make_view(const Tensor& self, IntArrayRef sizes, IntArrayRef strides, int64_t offset, bool multi_output,
+                 DType dtype) {
   TensorImpl* from = self.impl();
+  if (dtype == DType::undefined) dtype = from->dtype();
   TensorImpl* impl =
-      TensorImpl::create(from->storage(), from->dtype(), from->backend(), from->device(), sizes, strides, offset);
+      TensorImpl::create(from->storage(), dtype, from->backend(), from->device(), sizes, strides, offset);
   Ref<TensorImpl> view = Ref<TensorImpl>::adopt(impl);
   if (from->inference()) {
     impl->set_inference(true);

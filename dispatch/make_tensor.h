@@ -9,10 +9,11 @@ namespace tenon::dispatch {
 /// Uninitialised tensor on `device` (index resolved), contiguous unless strides are given. Sizes must be checked.
 TENON_API Tensor make_tensor(IntArrayRef sizes, DType dtype, Device device, IntArrayRef strides = {},
                              bool pinned = false);
-/// A view of `self`: same storage, other geometry (strides and offset in elements). Remembers its base, so that
-/// autograd can follow writes through it. ShapeError when it would reach outside the storage.
+/// A view of `self`: same storage, other geometry (strides and offset in elements of `dtype`, self's if undefined).
+/// Remembers its base, so that autograd can follow writes through it; its dtype may differ from the base's only as a
+/// complex number differs from its parts. ShapeError when it would reach outside the storage.
 TENON_API Tensor make_view(const Tensor& self, IntArrayRef sizes, IntArrayRef strides, int64_t offset,
-                           bool multi_output = false);
+                           bool multi_output = false, DType dtype = DType::undefined);
 /// The same data without any relation to `self`'s history (detach): shares storage and version.
 TENON_API Tensor make_alias(const Tensor& self);
 

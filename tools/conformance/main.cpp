@@ -207,7 +207,7 @@ Verdict run(const Json& test, const Options& options) {
   }
   std::vector<Layout> layouts{Layout::as_given};
   // What these do depends on the strides of their input: other ones are another question.
-  const bool geometry = op == "as_strided" || op == "view" || op == "view_as";
+  const bool geometry = op == "as_strided" || op == "view" || op == "view_as" || op == "view_as_complex";
   if (options.strided && !geometry)
     layouts = {Layout::transposed, Layout::every_second, Layout::shifted, Layout::expanded};
   for (const Layout layout : layouts) {
