@@ -7,7 +7,8 @@
 //   a 64-bit number: words 2 (i % 2) and 2 (i % 2) + 1 (low, high) of block i / 2.
 // A complex element i is the real elements 2i and 2i + 1. Normal numbers come in pairs: elements 2j and 2j + 1 are the
 // cosine and the sine branch of Box and Muller over the numbers of elements 2j and 2j + 1.
-// Doubles use 64-bit numbers; so do integers of a range beyond kNarrowRange and randperm's keys; all else 32-bit ones.
+// Doubles use 64-bit numbers; so do integers of a range beyond kNarrowRange, int64 numbers of geometric, and randperm's
+// keys; all else 32-bit ones.
 #pragma once
 
 #include <tenon/core/dtype.h>
@@ -76,6 +77,61 @@ TENON_HOST_DEVICE inline double affine(double u, double from, double width) {
   return from + product;
 #endif
 }
+
+/// What uniform(from, to) gives in the end: rounding must not lead to `to`.
+template <class T>
+TENON_HOST_DEVICE inline T below(T x, double from, double to) {
+  using C = std::conditional_t<sizeof(T) == 8, double, float>;
+  return static_cast<double>(static_cast<C>(x)) < to ? x : T(static_cast<C>(from));
+}
+
+// --- functions of one number of (0, 1), in double: exact at both ends, never 0 or 1 --------------------------------
+TENON_HOST_DEVICE inline double open_uniform(uint32_t w) { return (w + 0.5) * 2.3283064365386963e-10; }
+TENON_HOST_DEVICE inline double open_uniform(uint64_t w) {
+  return (static_cast<double>(w >> 12) + 0.5) * 2.220446049250313e-16;
+}
+/// The nearest T; integers end at their largest.
+template <class T>
+TENON_HOST_DEVICE inline T rounded(double v) {
+  if constexpr (std::is_integral_v<T>) {
+    constexpr T kTop = static_cast<T>(~uint64_t{0} >> (std::is_signed_v<T> ? 65 - 8 * sizeof(T) : 64 - 8 * sizeof(T)));
+    return v < static_cast<double>(kTop) ? static_cast<T>(v) : kTop;
+  } else if constexpr (sizeof(T) == 8) {
+    return v;
+  } else {
+    return T(static_cast<float>(v));
+  }
+}
+template <class T>
+struct Exponential {  // of rate a, positive and finite in T
+  double a, b;
+  TENON_HOST_DEVICE double operator()(double u) const {
+    constexpr DType t = dtype_of<T>();
+    constexpr double kLow = t == kFloat64   ? 4.9406564584124654e-324
+                            : t == kFloat32 ? 1.401298464324817e-45
+                            : t == kFloat16 ? 5.9604644775390625e-8
+                                            : 9.183549615799121e-41;
+    constexpr double kHigh = t == kFloat64   ? 1.7976931348623157e308
+                             : t == kFloat32 ? 3.4028234663852886e38
+                             : t == kFloat16 ? 65504.0
+                                             : 3.3895313892515355e38;
+    const double v = -::log(u) / a;
+    return v < kLow ? kLow : v > kHigh ? kHigh : v;
+  }
+};
+template <class T>
+struct Cauchy {  // of median a and scale b
+  double a, b;
+  TENON_HOST_DEVICE double operator()(double u) const {
+    constexpr double kPi = 3.14159265358979324;
+    return a + b * (u < 0.25 ? -1 / ::tan(kPi * u) : u > 0.75 ? 1 / ::tan(kPi * (1 - u)) : ::tan(kPi * (u - 0.5)));
+  }
+};
+template <class T>
+struct Geometric {  // a: log(1 - p)
+  double a, b;
+  TENON_HOST_DEVICE double operator()(double u) const { return ::ceil(::log(u) / a); }
+};
 
 // --- integers: low + a number below range (0: all of 64 bits) ------------------------------------------------------
 TENON_HOST_DEVICE inline uint64_t high_product(uint64_t a, uint64_t b) {

@@ -15,6 +15,12 @@ std::atomic<CaptureHook> capture_hook{nullptr};
 std::atomic<uint64_t> global_seed{kDefaultSeed};
 std::atomic<Generator*> defaults[kDeviceTypes][kMaxDevices];
 thread_local const GeneratorGuard* innermost = nullptr;
+
+uint64_t entropy() {
+  std::random_device source;
+  const uint64_t high = source();
+  return high << 32 | source();
+}
 }  // namespace
 
 // Seed and offset are separate atomics, so that no lock can be left held in a forked child. Seeding while other
@@ -47,10 +53,9 @@ void Generator::manual_seed(uint64_t seed) const {
 }
 uint64_t Generator::seed() const { return state_->seed.load(std::memory_order_relaxed); }
 uint64_t Generator::reseed() const {
-  std::random_device source;
-  const uint64_t seed = (static_cast<uint64_t>(source()) << 32) | source();
-  manual_seed(seed);
-  return seed;
+  const uint64_t fresh = entropy();
+  manual_seed(fresh);
+  return fresh;
 }
 uint64_t Generator::offset() const { return state_->offset.load(std::memory_order_relaxed); }
 void Generator::set_offset(uint64_t blocks) const { state_->offset.store(blocks, std::memory_order_relaxed); }
@@ -119,6 +124,11 @@ Generator& manual_seed(uint64_t seed) {
   cpu.manual_seed(seed);
   return cpu;
 }
+uint64_t reseed() {
+  const uint64_t fresh = entropy();
+  manual_seed(fresh);
+  return fresh;
+}
 uint64_t initial_seed() { return default_generator(kCPU).seed(); }
 
 GeneratorGuard::GeneratorGuard(Generator generator)
@@ -126,6 +136,22 @@ GeneratorGuard::GeneratorGuard(Generator generator)
   innermost = this;
 }
 GeneratorGuard::~GeneratorGuard() { innermost = previous_; }
+
+ForkRngGuard::ForkRngGuard() : seed_(global_seed.load(std::memory_order_relaxed)) {
+  for (Generator& g : default_generators()) {
+    PhiloxState state;
+    state.seed = g.seed();
+    state.offset = g.offset();
+    saved_.emplace_back(g, state);
+  }
+}
+ForkRngGuard::~ForkRngGuard() {
+  manual_seed(seed_);  // generators that came meanwhile are as if they came now
+  for (auto& [g, state] : saved_) {
+    g.manual_seed(state.seed);
+    g.set_offset(state.offset);
+  }
+}
 
 void set_generator_capture_hook(CaptureHook hook) { capture_hook.store(hook, std::memory_order_release); }
 

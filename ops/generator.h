@@ -57,6 +57,8 @@ TENON_API std::vector<Generator> default_generators();
 TENON_API const Generator& current_generator(Device device);
 /// Seeds the default generators of all devices; returns the CPU's.
 TENON_API Generator& manual_seed(uint64_t seed);
+/// PyTorch's seed(): manual_seed with a number from the system's source of randomness, which is returned.
+TENON_API uint64_t reseed();
 /// The seed of the CPU's default generator.
 TENON_API uint64_t initial_seed();
 
@@ -72,6 +74,20 @@ class TENON_API GeneratorGuard {
   friend const Generator& current_generator(Device);
   Generator generator_;
   const GeneratorGuard* previous_;
+};
+
+/// fork_rng: when it ends, the default generators of all devices are as they were when it began. Other threads should
+/// not draw from them meanwhile.
+class TENON_API ForkRngGuard {
+ public:
+  ForkRngGuard();
+  ~ForkRngGuard();
+  ForkRngGuard(const ForkRngGuard&) = delete;
+  ForkRngGuard& operator=(const ForkRngGuard&) = delete;
+
+ private:
+  uint64_t seed_;  // of generators made later
+  std::vector<std::pair<Generator, PhiloxState>> saved_;
 };
 
 /// Graph capture: called by advance() on CUDA devices; returning true it has filled `state` for the graph and the

@@ -7,6 +7,13 @@
 #include <tenon/dispatch/make_tensor.h>
 #include <tenon/dispatch/pointwise.h>
 #include <tenon/ops/binary.h>
+#include <tenon/ops/compare.h>
+#include <tenon/ops/reduce.h>
+#include <tenon/ops/scan.h>
+#include <tenon/ops/search.h>
+#include <tenon/ops/sort.h>
+#include <tenon/ops/unary.h>
+#include <tenon/ops/where.h>
 
 #include <cmath>
 
@@ -33,36 +40,26 @@ void check_inexact(const Call& call, DType t) {
               ": self: expected a floating or complex dtype, got ", t);
 }
 
-// The largest integer up to which all are represented.
-double exact_limit(DType t) {
-  return t == kFloat64 ? 9007199254740992.0 : t == kFloat32 ? 16777216.0 : t == kFloat16 ? 2048.0 : 256.0;
+// The integers a dtype holds; of a floating one those up to which it has all.
+struct IntegerRange {
+  int64_t low, high;
+};
+IntegerRange integers_of(DType t) {
+  const int bits = t == kFloat64 ? 53 : t == kFloat32 ? 24 : t == kFloat16 ? 11 : t == kBFloat16 ? 8 : 0;
+  if (bits) return {-(int64_t{1} << bits), int64_t{1} << bits};
+  if (t == kBool) return {0, 1};
+  const int64_t top = INT64_MAX >> (64 - 8 * item_size(t));
+  return t == kUInt8 ? IntegerRange{0, 255} : IntegerRange{-top - 1, top};
 }
+// From low to high, both included.
 void check_range(const char* who, int64_t low, int64_t high, DType t) {
+  const IntegerRange held = integers_of(t);
+  TENON_CHECK(low >= held.low && high <= held.high, ValueError, who, ": low, high: ", low, " to ", high,
+              " does not fit ", t);
+}
+void check_bounds(const char* who, int64_t low, int64_t high, DType t) {
   TENON_CHECK(low < high, ValueError, who, ": expected low < high, got ", low, " and ", high);
-  const int64_t top = high - 1;
-  bool fits = true;
-  switch (t) {
-    case kUInt8:
-      fits = low >= 0 && top <= 255;
-      break;
-    case kInt8:
-      fits = low >= -128 && top <= 127;
-      break;
-    case kInt16:
-      fits = low >= -32768 && top <= 32767;
-      break;
-    case kInt32:
-      fits = low >= -2147483648LL && top <= 2147483647LL;
-      break;
-    case kBool:
-      fits = low >= 0 && top <= 1;
-      break;
-    case kInt64:
-      break;
-    default:
-      fits = static_cast<double>(low) >= -exact_limit(t) && static_cast<double>(top) <= exact_limit(t);
-  }
-  TENON_CHECK(fits, ValueError, who, ": low, high: ", low, " to ", top, " does not fit ", t);
+  check_range(who, low, high - 1, t);
 }
 
 Tensor made(IntArrayRef sizes, DType t, std::optional<Device> device, const char* who) {
@@ -76,7 +73,8 @@ Tensor with_grad(Tensor t, bool requires_grad) {
   return t;
 }
 Tensor like(const Tensor& self, std::optional<DType> dtype, std::optional<Device> device) {
-  return make_tensor(self.sizes(), dtype.value_or(self.dtype()), device.value_or(self.device()));
+  return make_tensor(self.sizes(), dtype.value_or(self.dtype()), device.value_or(self.device()),
+                     dispatch::is_dense(self) ? self.strides() : IntArrayRef());
 }
 
 void check_probability(const Call& call, double p) {
@@ -120,16 +118,16 @@ Tensor spread(const Operand& mean, const Operand& std, IntArrayRef sizes, Device
 
 Tensor normal_tensors(Call& call, const Tensor& mean, const Tensor& std) {
   check_std(std);
-  return spread(mean, std, dispatch::broadcast_sizes(mean.sizes(), std.sizes(), "normal"),
+  return spread(mean.detach(), std.detach(), dispatch::broadcast_sizes(mean.sizes(), std.sizes(), "normal"),
                 call.device_of({&mean, &std}));
 }
 Tensor normal_mean(Call&, const Tensor& mean, double std) {
   TENON_CHECK(std >= 0, ValueError, "normal: std: expected a number >= 0, got ", std);
-  return spread(mean, std, mean.sizes(), mean.device());
+  return spread(mean.detach(), std, mean.sizes(), mean.device());
 }
 Tensor normal_std(Call&, double mean, const Tensor& std) {
   check_std(std);
-  return spread(mean, std, std.sizes(), std.device());
+  return spread(mean, std.detach(), std.sizes(), std.device());
 }
 Tensor normal_sizes(Call&, double mean, double std, IntArrayRef size, std::optional<DType> dtype,
                     std::optional<Device> device, bool requires_grad) {
@@ -137,23 +135,80 @@ Tensor normal_sizes(Call&, double mean, double std, IntArrayRef size, std::optio
   return with_grad(op::normal.inplace(out, out, mean, std), requires_grad);
 }
 
-Tensor random(Call& call, const Tensor& self, int64_t low, int64_t high) {
-  TENON_CHECK(!is_complex(self.dtype()) && !is_float8(self.dtype()), DtypeError,
-              "random: self: expected a real dtype, got ", self.dtype());
-  check_range("random", low, high, self.dtype());
+namespace {
+// One of the operators whose kernel takes two parameters.
+template <class Op>
+Tensor transformed(Call& call, const Op& op, const Tensor& self, double a, double b) {
   const Tensor out = target(call, 0, self, self.dtype());
   if (out.numel() == 0 || out.is_meta()) return out;
-  const uint64_t range = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
-  op::random.kernel(out.backend(), key_of(out.dtype()))(out, low, range,
-                                                        draw(out, blocks(out.numel(), range > kNarrowRange)));
+  op.kernel(out.backend(), key_of(out.dtype()))(out, a, b, draw(out, blocks(out.numel(), out.itemsize() == 8)));
   return out;
 }
+void check_floating(const Call& call, DType t) {
+  TENON_CHECK(is_floating_point(t) && !is_float8(t), DtypeError, call.name(), ": self: expected a floating dtype, got ",
+              t);
+}
+}  // namespace
 
-Tensor bernoulli_p(Call& call, const Tensor& self, double p) {
-  check_probability(call, p);
-  const Tensor out = target(call, 0, self, self.dtype());
+Tensor exponential(Call& call, const Tensor& self, double lambd) {
+  check_floating(call, self.dtype());
+  TENON_CHECK(lambd > 0, ValueError, "exponential: lambd: expected a number > 0, got ", lambd);
+  return transformed(call, op::exponential, self, lambd, 0);
+}
+Tensor cauchy(Call& call, const Tensor& self, double median, double sigma) {
+  check_floating(call, self.dtype());
+  TENON_CHECK(sigma > 0, ValueError, "cauchy: sigma: expected a number > 0, got ", sigma);
+  return transformed(call, op::cauchy, self, median, sigma);
+}
+Tensor geometric(Call& call, const Tensor& self, double p) {
+  TENON_CHECK(!self.is_complex() && self.dtype() != kBool && !is_float8(self.dtype()), DtypeError,
+              "geometric: self: expected numbers of a real dtype, got ", self.dtype());
+  TENON_CHECK(p > 0 && p < 1, ValueError, "geometric: p: expected a number between 0 and 1, both excluded, got ", p);
+  return transformed(call, op::geometric, self, std::log1p(-p), 0);
+}
+Tensor log_normal(Call& call, const Tensor& self, double mean, double std) {
+  check_floating(call, self.dtype());
+  TENON_CHECK(std > 0, ValueError, "log_normal: std: expected a number > 0, got ", std);
+  const Tensor z = make_tensor(self.sizes(), self.dtype() == kFloat64 ? kFloat64 : kFloat32, self.device());
+  op::normal.inplace(z, z, mean, std);
+  return op::exp.inplace(z, z).to(self.dtype());
+}
+
+Tensor random(Call& call, const Tensor& self, std::optional<int64_t> from, std::optional<int64_t> to) {
+  const DType t = self.dtype();
+  TENON_CHECK(!is_complex(t) && !is_float8(t), DtypeError, "random: self: expected a real dtype, got ", t);
+  const int64_t low = from.value_or(0), high = to ? *to - (*to > INT64_MIN) : integers_of(t).high;
+  if (to) check_bounds("random", low, *to, t);
+  check_range("random", low, high, t);
+  const Tensor out = target(call, 0, self, t);
   if (out.numel() == 0 || out.is_meta()) return out;
-  op::bernoulli_p.kernel(out.backend(), key_of(out.dtype()))(out, Tensor(), p, draw(out, blocks(out.numel(), false)));
+  const uint64_t range = static_cast<uint64_t>(high) - static_cast<uint64_t>(low) + 1;  // 0: all
+  op::random.kernel(out.backend(), key_of(t))(out, low, range,
+                                              draw(out, blocks(out.numel(), range - 1 >= kNarrowRange)));
+  return out;
+}
+Tensor random_to(Call& call, const Tensor& self, int64_t to) {
+  return call.form == dispatch::Form::inplace ? op::random.inplace(self, self, 0, to) : op::random(self, 0, to);
+}
+
+Tensor bernoulli_p(Call& call, const Tensor& self, const Operand& p) {
+  Tensor chances;
+  double number = 0;
+  if (p.is_tensor()) {
+    TENON_CHECK(is_floating_point(p.dtype()) && !is_float8(p.dtype()), DtypeError,
+                "bernoulli: p: expected probabilities of a floating dtype, got ", p.dtype());
+    TENON_CHECK(dispatch::broadcast_sizes(self.sizes(), p.tensor().sizes(), "bernoulli") == self.sizes(), ShapeError,
+                "bernoulli: p: expected sizes that broadcast to self's, ", self.sizes(), ", got ", p.tensor().sizes());
+    call.device_of({&self, &p.tensor()});
+    chances = p.tensor().expand(self.sizes()).contiguous();
+  } else {
+    number = p.number().real();
+    check_probability(call, number);
+  }
+  const Tensor out = target(call, 0, self, self.dtype(), {&chances});
+  if (out.numel() == 0 || out.is_meta()) return out;
+  op::bernoulli_p.kernel(out.backend(), key_of(out.dtype()))(out, chances, number,
+                                                             draw(out, blocks(out.numel(), false)));
   return out;
 }
 Tensor bernoulli(Call& call, const Tensor& self) {
@@ -171,11 +226,49 @@ Tensor randperm(Call& call, int64_t n, std::optional<DType> dtype, std::optional
   const DType t = dtype.value_or(kInt64);
   TENON_CHECK(!is_complex(t) && t != kBool && !is_float8(t), DtypeError, "randperm: dtype: expected a real dtype, got ",
               t);
-  if (n > 0) check_range("randperm", 0, n, t);
+  if (n > 0) check_range("randperm", 0, n - 1, t);
   Tensor out = call.output(0, n, t, device.value_or(Device(kCPU)));
   if (!out.is_contiguous()) out = make_tensor(n, t, out.device());
   if (n > 0 && !out.is_meta()) op::randperm.kernel(out.backend(), key_of(t))(out, draw(out, blocks(n, true)));
   return with_grad(out, requires_grad);
+}
+
+Tensor multinomial(Call& call, const Tensor& self, int64_t num_samples, bool replacement) {
+  check_floating(call, self.dtype());
+  TENON_CHECK(self.dim() == 1 || self.dim() == 2, ShapeError,
+              "multinomial: self: expected a vector or a matrix of weights, got sizes ", self.sizes());
+  const int64_t categories = self.sizes().back();
+  TENON_CHECK(num_samples > 0, ValueError, "multinomial: num_samples: expected a number > 0, got ", num_samples);
+  TENON_CHECK(categories > 0 && (replacement || num_samples <= categories), ValueError,
+              "multinomial: num_samples: expected at most the number of categories, ", categories, ", got ",
+              num_samples);
+  TENON_CHECK(call.destinations.empty() || call.destinations[0].dtype() == kInt64, DtypeError,
+              "multinomial: out: expected int64, got ", call.destinations[0].dtype());
+  DimVector sizes(self.sizes());
+  sizes[sizes.size() - 1] = num_samples;
+  if (self.is_meta() || self.numel() == 0) return make_tensor(sizes, kInt64, self.device());
+  const Tensor w = self.detach().to(kFloat64), positive = op::gt(w, 0);
+  // The number of categories that can be drawn; below 0 where a weight is none.
+  const Tensor proper = op::logical_and(op::ge(w, 0), op::lt(w, HUGE_VAL));
+  const auto least =
+      op::amin(op::sum(op::where(proper, positive, -categories - 1), -1, false, {}), {}, false).item<int64_t>();
+  TENON_CHECK(least >= 0, ValueError, "multinomial: self: expected finite weights >= 0");
+  TENON_CHECK(least > 0, ValueError, "multinomial: self: expected a positive weight in every row");
+  TENON_CHECK(replacement || least >= num_samples, ValueError, "multinomial: num_samples: expected at most ", least,
+              " without replacement, as there are no more positive weights, got ", num_samples);
+  const Tensor share = op::div(w, op::amax(w, -1, true), {});  // in [0, 1]: their sum is finite
+  if (replacement) {
+    // The running maximum gives a category of weight 0 exactly what the one before has: it is passed over, however the
+    // sums are rounded. A uniform number below 1 times the total is below the total.
+    const Tensor upto = std::get<0>(op::cummax(op::where(positive, op::cumsum(share, -1, {}, false), 0), -1));
+    const Tensor u = make_tensor(sizes, kFloat64, self.device());
+    op::uniform.inplace(u, u, 0, 1);
+    return op::searchsorted(upto, op::mul(u, upto.slice(-1, categories - 1)), false, true, {}, {});
+  }
+  // The first num_samples events of exponential clocks whose rates are the weights.
+  const Tensor clock = make_tensor(self.sizes(), kFloat64, self.device());
+  op::exponential.inplace(clock, clock, 1);
+  return std::get<1>(op::topk(op::where(positive, op::div(share, clock, {}), -1), num_samples, -1, true, true));
 }
 
 std::tuple<Tensor, Tensor> native_dropout(Call& call, const Tensor& input, double p, std::optional<bool> train) {
@@ -221,7 +314,7 @@ Tensor randint(Call&, int64_t high, IntArrayRef size, std::optional<DType> dtype
 }
 Tensor randint_low(Call&, int64_t low, int64_t high, IntArrayRef size, std::optional<DType> dtype,
                    std::optional<Device> device, bool requires_grad) {
-  check_range("randint", low, high, dtype.value_or(kInt64));
+  check_bounds("randint", low, high, dtype.value_or(kInt64));
   const Tensor out = made(size, dtype.value_or(kInt64), device, "randint");
   return with_grad(op::random.inplace(out, out, low, high), requires_grad);
 }

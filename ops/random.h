@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random numbers and dropout. Which number an element gets is set by kernels/philox.h: bits, integers and uniforms are
-// the same on every device, normal ones agree to 4 ULP.
+// the same on every device, other distributions agree to 4 ULP. What is drawn has no gradient.
 #pragma once
 
 #include <tenon/dispatch/register.h>
@@ -28,19 +28,32 @@ TENON_OP(normal_sizes,
 TENON_OP(normal, "normal(Tensor self, float mean=0, float std=1) -> Tensor", kernel, kNonDifferentiable,
          Tensor(const Tensor&, double, double),
          void(const Tensor& out, double mean, double std, const PhiloxState& state))
-// low and the number of values (0: all 2^64).
-TENON_OP(random, "random(Tensor self, int low, int high) -> Tensor", kernel, kNonDifferentiable,
-         Tensor(const Tensor&, int64_t, int64_t),
+// The distributions that are functions of one uniform number; a and b are their parameters in the schema's order.
+TENON_OP(exponential, "exponential(Tensor self, float lambd=1) -> Tensor", kernel, kNonDifferentiable,
+         Tensor(const Tensor&, double), void(const Tensor& out, double a, double b, const PhiloxState& state))
+TENON_OP(cauchy, "cauchy(Tensor self, float median=0, float sigma=1) -> Tensor", kernel, kNonDifferentiable,
+         Tensor(const Tensor&, double, double), void(const Tensor& out, double a, double b, const PhiloxState& state))
+TENON_OP(geometric, "geometric(Tensor self, float p) -> Tensor", kernel, kNonDifferentiable,
+         Tensor(const Tensor&, double), void(const Tensor& out, double a, double b, const PhiloxState& state))
+TENON_OP(log_normal, "log_normal(Tensor self, float mean=1, float std=2) -> Tensor", composite, kPlain,
+         Tensor(const Tensor&, double, double), void())
+// random.to comes first, so that one number is the upper bound. Kernel: low and the number of values (0: all 2^64).
+TENON_OP(random_to, "random.to(Tensor self, int to) -> Tensor", composite, kPlain, Tensor(const Tensor&, int64_t),
+         void())
+TENON_OP(random, "random.from(Tensor self, int? from=None, int? to=None) -> Tensor", kernel, kNonDifferentiable,
+         Tensor(const Tensor&, std::optional<int64_t>, std::optional<int64_t>),
          void(const Tensor& out, int64_t low, uint64_t range, const PhiloxState& state))
 // `p` is contiguous with out's sizes and a floating dtype, and undefined when the number counts. Key: out's dtype.
-TENON_OP(bernoulli_p, "bernoulli.p(Tensor self, float p) -> Tensor", kernel, kNonDifferentiable,
-         Tensor(const Tensor&, double),
+TENON_OP(bernoulli_p, "bernoulli.p(Tensor self, Tensor|Scalar p) -> Tensor", kernel, kNonDifferentiable,
+         Tensor(const Tensor&, const Operand&),
          void(const Tensor& out, const Tensor& p, double number, const PhiloxState& state))
 TENON_OP(bernoulli, "bernoulli(Tensor self) -> Tensor", kernel, kNonDifferentiable, Tensor(const Tensor&),
          void(const Tensor& out, const Tensor& p, double number, const PhiloxState& state))
 TENON_OP(randperm, "randperm(int n, *, dtype? dtype=None, device? device=None, bool requires_grad=False) -> Tensor",
          kernel, kNoInplace | kNonDifferentiable, Tensor(int64_t, std::optional<DType>, std::optional<Device>, bool),
          void(const Tensor& out, const PhiloxState& state))
+TENON_OP(multinomial, "multinomial(Tensor self, int num_samples, bool replacement=False) -> Tensor", composite,
+         kNoInplace | kNotCapturable, Tensor(const Tensor&, int64_t, bool), void())
 // out, mask (bool) and x contiguous; element i is kept when its uniform is below 1 - p, and then scaled by 1 / (1 - p).
 TENON_OP(native_dropout, "native_dropout(Tensor input, float p, bool? train=True) -> (Tensor output, Tensor mask)",
          kernel, kNoInplace, std::tuple<Tensor, Tensor>(const Tensor&, double, std::optional<bool>),
@@ -101,16 +114,35 @@ inline Tensor randn_like(const Tensor& self, const TensorOptions& o = {}) {
 inline Tensor randint_like(const Tensor& self, int64_t low, int64_t high, const TensorOptions& o = {}) {
   return op::randint_like_low(self, low, high, o.dtype(), o.device(), o.requires_grad());
 }
-/// Fills self, in place. Returns it.
+/// Fills self, in place. Returns it. uniform_: from <= x < to.
 inline Tensor uniform_(const Tensor& self, double from = 0, double to = 1) {
   return op::uniform.inplace(self, self, from, to);
 }
 inline Tensor normal_(const Tensor& self, double mean = 0, double std = 1) {
   return op::normal.inplace(self, self, mean, std);
 }
-inline Tensor bernoulli_(const Tensor& self, double p = 0.5) { return op::bernoulli_p.inplace(self, self, p); }
-inline Tensor random_(const Tensor& self, int64_t low, int64_t high) {
-  return op::random.inplace(self, self, low, high);
+inline Tensor bernoulli_(const Tensor& self, const Operand& p = 0.5) { return op::bernoulli_p.inplace(self, self, p); }
+/// from <= x < to; without `to` up to the largest integer up to which self's dtype has all, that one too; from 0.
+inline Tensor random_(const Tensor& self, std::optional<int64_t> from, std::optional<int64_t> to) {
+  return op::random.inplace(self, self, from, to);
+}
+inline Tensor random_(const Tensor& self, int64_t to) { return op::random_to.inplace(self, self, to); }
+inline Tensor random_(const Tensor& self) { return random_(self, {}, {}); }
+/// Density lambd exp(-lambd x); positive and finite.
+inline Tensor exponential_(const Tensor& self, double lambd = 1) { return op::exponential.inplace(self, self, lambd); }
+inline Tensor cauchy_(const Tensor& self, double median = 0, double sigma = 1) {
+  return op::cauchy.inplace(self, self, median, sigma);
+}
+/// Number of trials of probability p up to the first success, from 1; integers too, of which the largest stands for more.
+inline Tensor geometric_(const Tensor& self, double p) { return op::geometric.inplace(self, self, p); }
+/// exp of a normal number of this mean and standard deviation.
+inline Tensor log_normal_(const Tensor& self, double mean = 1, double std = 2) {
+  return op::log_normal.inplace(self, self, mean, std);
+}
+/// Indices (int64) of a vector or of each row of a matrix, drawn in proportion to its weights, never one of weight 0.
+/// Waits for the device. ValueError for weights that are negative, infinite, NaN, all 0, or too few without replacement.
+inline Tensor multinomial(const Tensor& self, int64_t num_samples, bool replacement = false) {
+  return op::multinomial(self, num_samples, replacement);
 }
 /// Normal numbers with elementwise means and standard deviations, which broadcast.
 inline Tensor normal(const Tensor& mean, const Tensor& std) { return op::normal_tensors(mean, std); }
@@ -118,7 +150,7 @@ inline Tensor normal(const Tensor& mean, double std = 1) { return op::normal_mea
 inline Tensor normal(double mean, const Tensor& std) { return op::normal_std(mean, std); }
 /// 1 with the probability the element gives, else 0; floating dtypes. ValueError unless 0 <= p <= 1 (on the CPU).
 inline Tensor bernoulli(const Tensor& self) { return op::bernoulli(self); }
-inline Tensor bernoulli(const Tensor& self, double p) { return op::bernoulli_p(self, p); }
+inline Tensor bernoulli(const Tensor& self, const Operand& p) { return op::bernoulli_p(self, p); }
 /// In training, each element is zeroed with probability p and the others are scaled by 1 / (1 - p); else the input
 /// itself. ValueError unless 0 <= p <= 1.
 inline Tensor dropout(const Tensor& input, double p = 0.5, bool training = true) {

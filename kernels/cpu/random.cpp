@@ -84,10 +84,11 @@ void uniform_cpu(const Tensor& out, double from, double to, const PhiloxState& s
     for (int64_t i = 0; i < count; ++i) {
       if constexpr (std::is_same_v<R, double>) {
         const double u = philox::uniform_double(wide_word(words, i));
-        x[first + i] = unit ? u : philox::affine(u, from, width);
+        x[first + i] = unit ? u : philox::below(philox::affine(u, from, width), from, to);
       } else {
         const R u = philox::uniform<R>(words[i]);
-        x[first + i] = unit ? u : static_cast<R>(philox::affine(static_cast<float>(u), from, width));
+        const R v = static_cast<R>(philox::affine(static_cast<float>(u), from, width));
+        x[first + i] = unit ? u : philox::below(v, from, to);
       }
     }
   });
@@ -193,7 +194,7 @@ void bernoulli_cpu(const Tensor& out, const Tensor& p, double number, const Phil
         fits = fits && chance >= 0 && chance <= 1;
         x[first + i] = static_cast<T>(static_cast<float>(philox::fraction(words[i]) < chance));
       }
-      TENON_CHECK(fits, ValueError, "bernoulli: self: expected probabilities between 0 and 1");
+      TENON_CHECK(fits, ValueError, "bernoulli: expected probabilities between 0 and 1");
     });
   });
 }
@@ -213,6 +214,28 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace tenon::cpu {
 namespace {
+
+template <class T, class F>
+void transform(const Tensor& out, const F& f, const PhiloxState& state) {
+  T* const x = static_cast<T*>(out.data_ptr());
+  constexpr bool kWide = sizeof(T) == 8;
+  HWY_NAMESPACE::each_words(
+      state, out.numel(), kWide ? 2 : 4, [=](const uint32_t* words, int64_t first, int64_t count) {
+        for (int64_t i = 0; i < count; ++i)
+          x[first + i] = philox::rounded<T>(
+              f(kWide ? philox::open_uniform(HWY_NAMESPACE::wide_word(words, i)) : philox::open_uniform(words[i])));
+      });
+}
+#define TENON_TRANSFORM(name, Function, Types)                                       \
+  template <class T>                                                                 \
+  void name##_cpu(const Tensor& out, double a, double b, const PhiloxState& state) { \
+    transform<T>(out, philox::Function<T>{a, b}, state);                             \
+  }                                                                                  \
+  TENON_REGISTER_KERNEL(op::name, cpu, Types, name##_cpu);
+TENON_TRANSFORM(exponential, Exponential, FloatsAndHalves)
+TENON_TRANSFORM(cauchy, Cauchy, FloatsAndHalves)
+TENON_TRANSFORM(geometric, Geometric, Numbers)
+#undef TENON_TRANSFORM
 
 // The order of 64-bit keys, equal ones by position: any device can repeat it.
 template <class T>

@@ -55,7 +55,7 @@ inline constexpr int kPerBlock = std::is_same_v<R, double> ? 2 : 4;
 
 template <class R>
 struct Uniform {
-  double from, width;
+  double from, to, width;
   bool unit;
   template <int N>
   __device__ void operator()(const philox::Block& block, int64_t, int64_t, R (&x)[N]) const {
@@ -63,10 +63,11 @@ struct Uniform {
     for (int i = 0; i < N; ++i) {
       if constexpr (std::is_same_v<R, double>) {
         const double u = philox::uniform_double(block.wide(i));
-        x[i] = unit ? u : philox::affine(u, from, width);
+        x[i] = unit ? u : philox::below(philox::affine(u, from, width), from, to);
       } else {
         const R u = philox::uniform<R>(block.word[i]);
-        x[i] = unit ? u : static_cast<R>(philox::affine(static_cast<float>(u), from, width));
+        const R v = static_cast<R>(philox::affine(static_cast<float>(u), from, width));
+        x[i] = unit ? u : philox::below(v, from, to);
       }
     }
   }
@@ -76,7 +77,7 @@ void uniform_cuda(const Tensor& out, double from, double to, const PhiloxState& 
   using R = typename RealPart<T>::type;
   const DeviceGuard guard(out.device());
   const int64_t n = out.numel() * static_cast<int64_t>(sizeof(T) / sizeof(R));
-  fill<kPerBlock<R>>(static_cast<R*>(out.data_ptr()), n, state, Uniform<R>{from, to - from, from == 0 && to == 1});
+  fill<kPerBlock<R>>(static_cast<R*>(out.data_ptr()), n, state, Uniform<R>{from, to, to - from, from == 0 && to == 1});
 }
 
 template <class R>
@@ -134,6 +135,30 @@ void random_cuda(const Tensor& out, int64_t low, uint64_t range, const PhiloxSta
   else
     fill<4>(x, out.numel(), state, Integer<T>{low, range});
 }
+
+// --- functions of one uniform number ------------------------------------------------------------------------------
+template <class T, class F>
+struct Transform {
+  F f;
+  template <int N>
+  __device__ void operator()(const philox::Block& block, int64_t, int64_t, T (&x)[N]) const {
+#pragma unroll
+    for (int i = 0; i < N; ++i)
+      x[i] = philox::rounded<T>(f(N == 2 ? philox::open_uniform(block.wide(i)) : philox::open_uniform(block.word[i])));
+  }
+};
+#define TENON_TRANSFORM(name, Function, Types)                                                                   \
+  template <class T>                                                                                             \
+  void name##_cuda(const Tensor& out, double a, double b, const PhiloxState& state) {                            \
+    using F = philox::Function<T>;                                                                               \
+    const DeviceGuard guard(out.device());                                                                       \
+    fill<sizeof(T) == 8 ? 2 : 4>(static_cast<T*>(out.data_ptr()), out.numel(), state, Transform<T, F>{F{a, b}}); \
+  }                                                                                                              \
+  TENON_REGISTER_KERNEL(op::name, cuda, Types, name##_cuda);
+TENON_TRANSFORM(exponential, Exponential, FloatsAndHalves)
+TENON_TRANSFORM(cauchy, Cauchy, FloatsAndHalves)
+TENON_TRANSFORM(geometric, Geometric, Numbers)
+#undef TENON_TRANSFORM
 
 // --- bernoulli ----------------------------------------------------------------------------------------------------
 template <class T>

@@ -69,32 +69,128 @@ TENON_OP_CASES(random) {
             in.add({in.tensor({2}), 0.0, 1.0});
           },
           kInt64);
-  random_row(op_case(op::normal_tensors), kFloats).gradient().samples([](Inputs& in) {
-    in.add({in.tensor({3, 4}), in.tensor({3, 4}, 0.1, 2)});
-    in.add({in.tensor({3, 1}), in.tensor({4}, 0.1, 2)});
-  });
-  random_row(op_case(op::normal_mean), kFloats).gradient().samples([](Inputs& in) {
-    in.add({in.tensor({3, 4}), 0.5});
-  });
-  random_row(op_case(op::normal_std), kFloats).gradient().samples([](Inputs& in) {
-    in.add({0.5, in.tensor({3, 4}, 0.1, 2)});
-  });
+  random_row(op_case(op::normal_tensors), kFloats)
+      .samples([](Inputs& in) {
+        in.add({in.tensor({3, 4}), in.tensor({3, 4}, 0.1, 2)});
+        in.add({in.tensor({3, 1}), in.tensor({4}, 0.1, 2)});
+      })
+      .error<ValueError>("std", [](Inputs& in) {
+        in.add({in.tensor({2}), in.values({1, -1})});
+      });
+  random_row(op_case(op::normal_mean), kFloats)
+      .samples([](Inputs& in) {
+        in.add({in.tensor({3, 4}), 0.5});
+      })
+      .error<ValueError>("std", [](Inputs& in) {
+        in.add({in.tensor({2}), -1.0});
+      });
+  random_row(op_case(op::normal_std), kFloats)
+      .samples([](Inputs& in) {
+        in.add({0.5, in.tensor({3, 4}, 0.1, 2)});
+      })
+      .error<ValueError>("std", [](Inputs& in) {
+        in.add({0.5, in.values({1, -1})});
+      });
   random_row(op_case(op::normal_sizes), kInexact).samples(sized({0.5, 2.0}));
   random_row(op_case(op::random), kReals + Dtypes{kBool})
+      .samples(fill_samples({}))
       .samples([](Inputs& in) {
         for (const auto& s : kShapes) in.add({in.tensor(s, 0, 1), 0, in.dtype() == kBool ? 2 : 100});
-        if (in.dtype() == kInt64) in.add({in.tensor({50}, 0, 1), -(int64_t{1} << 62), int64_t{1} << 62});
+        in.add({in.tensor({50}, 0, 1), 1, Value()});
+        if (in.dtype() != kInt64) return;
+        in.add({in.tensor({50}, 0, 1), -(int64_t{1} << 62), int64_t{1} << 62});
+        in.add({in.tensor({50}, 0, 1), INT64_MIN, Value()});
       })
       .error<ValueError>("low",
                          [](Inputs& in) {
                            in.add({in.tensor({2}), 5, 5});
+                           in.add({in.tensor({2}), 0, INT64_MIN});
                          })
+      .error<DtypeError>(
+          "real", [](Inputs& in) { in.add({in.tensor({2})}); }, kComplex64)
       .error<ValueError>(
           "",
           [](Inputs& in) {
             in.add({in.tensor({2}), 0, 300});
+            in.add({in.tensor({2}), -1, Value()});
           },
           kUInt8);
+  random_row(op_case(op::random_to), kReals)
+      .samples(fill_samples({100}))
+      .errors_name("random")
+      .error<ValueError>("low", [](Inputs& in) {
+        in.add({in.tensor({2}), 0});
+      });
+  random_row(op_case(op::exponential), kFloats)
+      .samples(fill_samples({}))
+      .samples(fill_samples({0.5}))
+      .error<ValueError>("lambd",
+                         [](Inputs& in) {
+                           in.add({in.tensor({2}), 0.0});
+                           in.add({in.tensor({2}), std::nan("")});
+                         })
+      .error<DtypeError>(
+          "self", [](Inputs& in) { in.add({in.tensor({2})}); }, kInt64);
+  random_row(op_case(op::cauchy), kFloats)
+      .samples(fill_samples({}))
+      .samples(fill_samples({-2.0, 0.5}))
+      .error<ValueError>("sigma",
+                         [](Inputs& in) {
+                           in.add({in.tensor({2}), 0.0, 0.0});
+                         })
+      .error<DtypeError>(
+          "self", [](Inputs& in) { in.add({in.tensor({2})}); }, kComplex64);
+  random_row(op_case(op::geometric), kReals)
+      .samples(fill_samples({0.5}))
+      .samples(fill_samples({0.001}))
+      .error<ValueError>("p",
+                         [](Inputs& in) {
+                           in.add({in.tensor({2}), 0.0});
+                           in.add({in.tensor({2}), 1.0});
+                         })
+      .error<DtypeError>("self", [](Inputs& in) {
+        in.add({in.boolean({2}), 0.5});
+      });
+  random_row(op_case(op::log_normal), kFloats)
+      .samples(fill_samples({}))
+      .samples(fill_samples({0.0, 0.5}))
+      .error<ValueError>("std",
+                         [](Inputs& in) {
+                           in.add({in.tensor({2}), 0.0, 0.0});
+                         })
+      .error<DtypeError>(
+          "self", [](Inputs& in) { in.add({in.tensor({2})}); }, kInt64);
+  random_row(op_case(op::multinomial), kFloats)
+      .samples([](Inputs& in) {
+        in.add({in.tensor({5}, 0.1, 2), 3});
+        in.add({in.tensor({4, 70}, 0.1, 2), 70});
+        in.add({in.tensor({4, 70}, 0.1, 2), 100, true});
+        in.add({in.values({0, 1, 0, 2}), 2, false}).no_layouts();
+        in.add({in.tensor({0, 3}), 2, false});
+      })
+      .error<ValueError>("self",
+                         [](Inputs& in) {
+                           for (const double w : {HUGE_VAL, std::nan(""), -1.0})
+                             for (const bool replacement : {false, true})
+                               in.add({in.values({1, w, 2, 3}, {2, 2}), 1, replacement});
+                           in.add({in.values({1, 1, 0, 0}, {2, 2}), 1, true});
+                         })
+      .error<ValueError>("num_samples",
+                         [](Inputs& in) {
+                           in.add({in.values({1, 2}), 3});
+                           in.add({in.values({1, 0}), 2});
+                           in.add({in.values({1, 2}), 0});
+                           in.add({in.values({1, 2}), -1, true});
+                           in.add({in.tensor({2, 0}), 1, true});
+                         })
+      .error<ShapeError>("self",
+                         [](Inputs& in) {
+                           in.add({in.tensor({}, 0, 1), 1});
+                           in.add({in.tensor({2, 2, 2}, 0, 1), 1});
+                         })
+      .error<DtypeError>("self", [](Inputs& in) {
+        in.add({in.integers({1, 2}), 1});
+      });
   random_row(op_case(op::bernoulli), kFloats)
       .samples(fill_samples({}))
       .error<DtypeError>(
@@ -104,10 +200,24 @@ TENON_OP_CASES(random) {
         in.add({in.values({0, 1, 1, 0, 1})});
       })
       .reference([](const Args& a) { return std::vector<Array>{a.array(0)}; });
-  random_row(op_case(op::bernoulli_p), kAll).samples(fill_samples({0.3})).error<ValueError>("p", [](Inputs& in) {
-    in.add({in.tensor({2}), 1.5});
-    in.add({in.tensor({2}), -0.1});
-  });
+  random_row(op_case(op::bernoulli_p), kAll)
+      .samples(fill_samples({0.3}))
+      .samples([](Inputs& in) {
+        for (const DType t : kFloats) in.add({in.tensor({3, 40}, 0, 1), in.tensor({3, 40}, 0, 1, t)});
+        in.add({in.tensor({3, 40}, 0, 1), in.tensor({3, 1}, 0, 1, kFloat64)});
+      })
+      .error<ValueError>("p",
+                         [](Inputs& in) {
+                           in.add({in.tensor({2}), 1.5});
+                           in.add({in.tensor({2}), -0.1});
+                         })
+      .error<DtypeError>("p",
+                         [](Inputs& in) {
+                           in.add({in.tensor({2}), in.integers({0, 1})});
+                         })
+      .error<ShapeError>("p", [](Inputs& in) {
+        in.add({in.tensor({2}), in.tensor({3, 2}, 0, 1)});
+      });
   random_row(op_case(op::randperm), {kInt64, kInt32, kInt16, kFloat32, kFloat64})
       .samples([](Inputs& in) {
         for (const int64_t n : {0, 1, 7, 3000}) in.add({n}, {{"dtype", in.dtype()}});
