@@ -10,6 +10,7 @@
 #include <tenon/core/index.h>
 #include <tenon/core/print.h>
 #include <tenon/data/safetensors.h>
+#include <tenon/dispatch/deterministic.h>
 #include <tenon/memory/allocator.h>
 #include <tenon/nn/nn.h>
 #include <tenon/ops/binary.h>
@@ -26,6 +27,7 @@
 #include <tenon/ops/index.h>
 #include <tenon/ops/loss.h>
 #include <tenon/ops/matmul.h>
+#include <tenon/ops/nonzero.h>
 #include <tenon/ops/norm.h>
 #include <tenon/ops/quantile.h>
 #include <tenon/ops/random.h>

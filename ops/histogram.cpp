@@ -2,6 +2,7 @@
 #define TENON_DEFINE_OPERATORS
 #include <tenon/ops/histogram.h>
 
+#include <tenon/dispatch/deterministic.h>
 #include <tenon/dispatch/make_tensor.h>
 
 #include <tenon/dispatch/declare_only.h>
@@ -10,6 +11,7 @@
 #include <tenon/ops/compare.h>
 #include <tenon/ops/copy.h>
 #include <tenon/ops/factory.h>
+#include <tenon/ops/index.h>
 #include <tenon/ops/reduce.h>
 #include <tenon/ops/search.h>
 #include <tenon/ops/view.h>
@@ -43,7 +45,10 @@ Tensor count_places(const Tensor& places, const Tensor& weights, int64_t size, c
   const auto kernel = op::bincount.kernel(places.backend(), dispatch::key_of(t));
   Tensor out = given.defined() && given.is_contiguous() ? given : dispatch::make_tensor({size}, t, places.device());
   out.zero_();
-  if (places.numel() != 0 && size != 0)
+  if (weights.defined() && places.is_cuda() && is_deterministic()) {  // what is left out goes to one place more
+    const Tensor inside = logical_and(ge(places, 0), lt(places, size));
+    out.copy_(index_add(zeros({size + 1}, out.options()), 0, where(inside, places, size), weights).narrow(0, 0, size));
+  } else if (places.numel() != 0 && size != 0)
     kernel(out, places.to(kInt64).contiguous(), weights.defined() ? weights.contiguous() : Tensor());
   return out;
 }

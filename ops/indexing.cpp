@@ -6,6 +6,8 @@
 #include <tenon/ops/binary.h>
 #include <tenon/ops/compare.h>
 #include <tenon/ops/index.h>
+#include <tenon/ops/nonzero.h>
+#include <tenon/ops/places.h>
 #include <tenon/ops/where.h>
 
 namespace tenon {
@@ -13,30 +15,10 @@ namespace {
 using dispatch::BelowLayersGuard;
 using dispatch::make_tensor;
 
+bool is_mask(const Tensor& t) { return t.dtype() == kBool || t.dtype() == kUInt8; }
+
 // The positions where a bool tensor is true, one vector for each of its dimensions.
-std::vector<Tensor> positions(const Tensor& mask) {
-  const BelowLayersGuard below;
-  const Tensor host = mask.to(Device(kCPU)).contiguous();
-  const auto* values = static_cast<const uint8_t*>(host.data_ptr());
-  int64_t n = 0;
-  for (int64_t i = 0; i < host.numel(); ++i) n += values[i] != 0;
-  std::vector<Tensor> result;
-  std::vector<int64_t*> columns;
-  for (int64_t d = 0; d < mask.dim(); ++d) {
-    result.push_back(make_tensor(n, kInt64, kCPU));
-    columns.push_back(static_cast<int64_t*>(result.back().data_ptr()));
-  }
-  int64_t row = 0;
-  DimVector at(host.sizes().size(), 0);
-  for (int64_t i = 0; i < host.numel(); ++i) {
-    if (values[i] != 0) {
-      for (std::size_t d = 0; d < at.size(); ++d) columns[d][row] = at[d];
-      ++row;
-    }
-    for (std::size_t d = at.size(); d-- > 0 && ++at[d] == host.sizes()[d];) at[d] = 0;
-  }
-  return result;
-}
+std::vector<Tensor> positions(const Tensor& mask) { return op::nonzero(mask).unbind(1); }
 
 // What `indices` mean for a tensor: its indexed dimensions brought together at `start` and merged to one of `merged`
 // elements, of which `places` (int64 vector) picks some; `broadcast` are the sizes the picked ones have.
@@ -52,16 +34,17 @@ int64_t product(IntArrayRef sizes) {
   return n;
 }
 
-// Positions on the host, every index checked.
-Tensor host_places(std::span<const Tensor> indices, IntArrayRef sizes, IntArrayRef steps, int64_t n) {
+// Positions on the host, every index checked. `dims`: which dimensions the indices are of.
+Tensor host_places(std::string_view who, std::span<const Tensor> indices, IntArrayRef sizes, IntArrayRef steps,
+                   IntArrayRef dims, int64_t n) {
   Tensor places = make_tensor(n, kInt64, kCPU);
   auto* out = static_cast<int64_t*>(places.data_ptr());
   for (int64_t i = 0; i < n; ++i) out[i] = 0;
   for (std::size_t k = 0; k < indices.size(); ++k) {
     const auto* index = static_cast<const int64_t*>(indices[k].data_ptr());
     for (int64_t i = 0; i < n; ++i) {
-      TENON_CHECK(index[i] >= -sizes[k] && index[i] < sizes[k], IndexError, "index: indices: ", index[i],
-                  " at position ", i, " of index tensor ", k, " is out of range; expected ", -sizes[k], " to ",
+      TENON_CHECK(index[i] >= -sizes[k] && index[i] < sizes[k], IndexError, who, ": ", index[i], " at position ", i,
+                  " is out of range for dimension ", dims[k], " of size ", sizes[k], "; expected ", -sizes[k], " to ",
                   sizes[k] - 1);
       out[i] += (index[i] < 0 ? index[i] + sizes[k] : index[i]) * steps[k];
     }
@@ -69,12 +52,13 @@ Tensor host_places(std::span<const Tensor> indices, IntArrayRef sizes, IntArrayR
   return places;
 }
 
-// The same by operators; an index out of range becomes -1, which the kernels refuse.
+// The same by operators. Kernels refuse an index out of range: it stays so where it is the only one, else it becomes -1.
 Tensor device_places(std::span<const Tensor> indices, IntArrayRef sizes, IntArrayRef steps) {
   Tensor places, wrong;
   for (std::size_t k = 0; k < indices.size(); ++k) {
     const Tensor& index = indices[k];
     const Tensor positive = op::where(op::lt(index, 0), op::add(index, sizes[k], 1), index);
+    if (indices.size() == 1) return positive;
     const Tensor outside = op::logical_or(op::lt(positive, 0), op::ge(positive, sizes[k]));
     const Tensor scaled = op::mul(positive, steps[k]);
     places = places.defined() ? op::add(places, scaled, 1) : scaled;
@@ -91,9 +75,9 @@ Plan make_index_plan(const char* who, const Tensor& self, TensorList indices) {
       dims.emplace_back();
       continue;
     }
-    if (t.dtype() != kBool && t.dtype() != kUInt8) {
-      TENON_CHECK(t.dtype() == kInt64 || t.dtype() == kInt32 || t.numel() == 0, DtypeError, who,
-                  ": indices: expected int64, int32 or bool tensors, got ", t.dtype());
+    if (!is_mask(t)) {
+      TENON_CHECK(is_integral(t.dtype()) || t.numel() == 0, DtypeError, who,
+                  ": indices: expected integer or bool tensors, got ", t.dtype());
       dims.push_back(t.to(self.device(), kInt64));
       continue;
     }
@@ -110,7 +94,7 @@ Plan make_index_plan(const char* who, const Tensor& self, TensorList indices) {
 
   Plan plan;
   std::vector<Tensor> used;
-  DimVector used_sizes, steps;
+  DimVector used_sizes, used_dims, steps;
   int64_t first = -1, last = -1;
   for (std::size_t d = 0; d < dims.size(); ++d) {
     if (!dims[d].defined()) continue;
@@ -120,6 +104,7 @@ Plan make_index_plan(const char* who, const Tensor& self, TensorList indices) {
         used.empty() ? DimVector(dims[d].sizes()) : dispatch::broadcast_sizes(plan.broadcast, dims[d].sizes(), who);
     used.push_back(dims[d]);
     used_sizes.push_back(self.sizes()[d]);
+    used_dims.push_back(last);
   }
   const bool adjacent = last - first + 1 == static_cast<int64_t>(used.size());
   plan.start = adjacent ? first : 0;
@@ -141,8 +126,9 @@ Plan make_index_plan(const char* who, const Tensor& self, TensorList indices) {
   for (std::size_t k = used.size(); k-- > 1;) steps[k - 1] = steps[k] * used_sizes[k];
   plan.picked = product(plan.broadcast);
   for (Tensor& t : used) t = t.expand(plan.broadcast).contiguous().view(plan.picked);
-  plan.places =
-      self.is_cpu() ? host_places(used, used_sizes, steps, plan.picked) : device_places(used, used_sizes, steps);
+  plan.places = self.is_cpu() ? host_places(tenon::detail::concat(who, ": indices"), used, used_sizes, steps, used_dims,
+                                            plan.picked)
+                              : device_places(used, used_sizes, steps);
   return plan;
 }
 
@@ -180,15 +166,20 @@ Tensor apply_views(const Tensor& self, std::span<const TensorIndex> indices, std
     TENON_CHECK(i.kind != Kind::tensor || i.tensor.defined(), ValueError,
                 "index: indices: expected a tensor, got an undefined one");
     if (i.kind == Kind::integer || i.kind == Kind::slice) ++consumed;
-    if (i.kind == Kind::tensor)
-      consumed += i.tensor.dtype() == kBool || i.tensor.dtype() == kUInt8 ? i.tensor.dim() : 1;
+    if (i.kind == Kind::tensor) consumed += is_mask(i.tensor) ? i.tensor.dim() : 1;
   }
   TENON_CHECK(consumed <= self.dim(), IndexError, "index: too many indices for a tensor of ", self.dim(),
               " dimensions: got ", consumed);
   Tensor x = self;
   int64_t dim = 0;
   bool ellipsis = false;
-  for (const TensorIndex& i : indices) {
+  for (const TensorIndex& given : indices) {
+    // A 0-dim tensor is the number it holds: it selects, or, as a mask, keeps or drops a new dimension.
+    const bool number =
+        given.kind == Kind::tensor && given.tensor.dim() == 0 && is_integral(given.tensor.dtype(), true);
+    const TensorIndex i = !number                 ? given
+                          : is_mask(given.tensor) ? TensorIndex(given.tensor.item<int64_t>() != 0)
+                                                  : TensorIndex(given.tensor.item<int64_t>());
     switch (i.kind) {
       case Kind::none:
         x = x.unsqueeze(dim++);
@@ -216,10 +207,9 @@ Tensor apply_views(const Tensor& self, std::span<const TensorIndex> indices, std
         break;
       }
       case Kind::tensor: {
-        const bool mask = i.tensor.dtype() == kBool || i.tensor.dtype() == kUInt8;
         // A mask stands for several dimensions but is one entry: entries after it count from there.
         tensors.resize(static_cast<std::size_t>(dim));
-        if (!mask) {
+        if (!is_mask(i.tensor)) {
           tensors.push_back(i.tensor);
           ++dim;
           break;
@@ -237,6 +227,27 @@ Tensor apply_views(const Tensor& self, std::span<const TensorIndex> indices, std
 
 }  // namespace
 
+Tensor wrapped_index(std::string_view who, const Tensor& index, int64_t size, int64_t dim) {
+  const BelowLayersGuard below;
+  const Tensor numbers = index.to(kInt64).contiguous();
+  if (!numbers.is_cpu()) return device_places({&numbers, 1}, size, 1);
+  return host_places(tenon::detail::concat(who, ": index"), {&numbers, 1}, size, 1, dim, numbers.numel())
+      .view(numbers.sizes());
+}
+Tensor index_of_slices(const Tensor& index, int64_t dim, IntArrayRef sizes) {
+  DimVector own(sizes.size(), 1);
+  if (!own.empty()) own[static_cast<std::size_t>(dim)] = index.numel();
+  return index.reshape(own).expand(sizes);
+}
+
+Tensor index(const Tensor& self, TensorList indices) { return op::index(self, indices); }
+Tensor index_put(const Tensor& self, TensorList indices, const Tensor& values, bool accumulate) {
+  return op::index_put(self, indices, values, accumulate);
+}
+Tensor index_put_(const Tensor& self, TensorList indices, const Tensor& values, bool accumulate) {
+  return op::index_put.inplace(self, self, indices, values, accumulate);
+}
+
 namespace impl {
 
 Tensor index(Call&, const Tensor& self, TensorList indices) {
@@ -247,7 +258,7 @@ Tensor index(Call&, const Tensor& self, TensorList indices) {
   return picked.sizes() == IntArrayRef(sizes) ? picked : picked.view(sizes);
 }
 
-Tensor index_put(Call&, const Tensor& self, TensorList indices, const Tensor& values, bool accumulate) {
+Tensor index_put(Call& call, const Tensor& self, TensorList indices, const Tensor& values, bool accumulate) {
   TENON_CHECK(values.dtype() == self.dtype(), DtypeError, "index_put: values: expected the dtype of self, ",
               self.dtype(), ", got ", values.dtype());
   if (!any_defined(indices)) {
@@ -259,6 +270,14 @@ Tensor index_put(Call&, const Tensor& self, TensorList indices, const Tensor& va
                             .expand(joined(plan.before, plan.broadcast, plan.after))
                             .reshape(joined(plan.before, plan.picked, plan.after));
   const Tensor flat = merged_view(self, plan);
+  if (call.form == dispatch::Form::inplace && flat.storage() == self.storage()) {
+    // Only what is picked is touched.
+    if (accumulate)
+      op::index_add.inplace(flat, flat, plan.start, plan.places, source, 1);
+    else
+      op::index_copy.inplace(flat, flat, plan.start, plan.places, source);
+    return call.destinations[0];
+  }
   const Tensor written = accumulate ? op::index_add(flat, plan.start, plan.places, source, 1)
                                     : op::index_copy(flat, plan.start, plan.places, source);
   const Tensor out = written.view(plan.permuted);

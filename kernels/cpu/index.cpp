@@ -12,14 +12,14 @@
 namespace tenon::cpu {
 namespace {
 
-void check_indices(const char* who, const int64_t* index, int64_t n, int64_t size) {
+void check_indices(const char* who, const int64_t* index, int64_t n, int64_t size, std::size_t dim) {
   const auto limit = static_cast<uint64_t>(size);
   bool wrong = false;
   for (int64_t i = 0; i < n; ++i) wrong |= static_cast<uint64_t>(index[i]) >= limit;
   if (!wrong) return;
   for (int64_t i = 0; i < n; ++i)
     TENON_CHECK(index[i] >= 0 && index[i] < size, IndexError, who, ": index: ", index[i], " at position ", i,
-                " is out of range; expected 0 to ", size - 1);
+                " is out of range for dimension ", dim, " of size ", size, "; expected 0 to ", size - 1);
 }
 
 /// A tensor seen from one dimension: `length` slices, each made of `runs` runs of `run` contiguous elements (run is 1
@@ -100,13 +100,13 @@ template <class W>
 void index_select_cpu(const Tensor& out, const Tensor& self, int64_t dim, const Tensor& index) {
   const auto d = static_cast<std::size_t>(dim);
   const auto* const places = static_cast<const int64_t*>(index.data_ptr());
-  check_indices("index_select", places, index.numel(), self.sizes()[d]);
+  check_indices("index_select", places, index.numel(), self.sizes()[d], d);
   move_slices<W>(out, self, d, index.numel(), std::identity(), [=](int64_t i) { return places[i]; });
 }
 template <class W>
 void embedding_cpu(const Tensor& out, const Tensor& weight, int64_t dim, const Tensor& index) {
   const auto* const places = static_cast<const int64_t*>(index.data_ptr());
-  check_indices("embedding", places, index.numel(), weight.sizes()[0]);
+  check_indices("embedding", places, index.numel(), weight.sizes()[0], 0);
   move_slices<W>(out, weight, static_cast<std::size_t>(dim), index.numel(), std::identity(),
                  [=](int64_t i) { return places[i]; });
 }
@@ -114,16 +114,18 @@ template <class W>
 void index_copy_cpu(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& source) {
   const auto d = static_cast<std::size_t>(dim);
   const auto* const places = static_cast<const int64_t*>(index.data_ptr());
-  check_indices("index_copy", places, index.numel(), out.sizes()[d]);
+  check_indices("index_copy", places, index.numel(), out.sizes()[d], d);
   move_slices<W>(
       out, source, d, index.numel(), [=](int64_t i) { return places[i]; }, std::identity());
 }
 
-// Sum of two elements: bool is or, 16-bit floats add in float32.
+// Sum of two elements: bool is or, integers wrap, 16-bit floats add in float32.
 template <class T>
 T sum_of(T a, T b) {
   if constexpr (std::is_same_v<T, bool>)
     return a || b;
+  else if constexpr (std::is_integral_v<T>)
+    return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
   else
     return static_cast<T>(static_cast<compute_t<T>>(a) + static_cast<compute_t<T>>(b));
 }
@@ -131,6 +133,8 @@ template <class T>
 T scaled(T alpha, T b) {
   if constexpr (std::is_same_v<T, bool>)
     return alpha && b;
+  else if constexpr (std::is_integral_v<T>)
+    return static_cast<T>(static_cast<uint64_t>(alpha) * static_cast<uint64_t>(b));
   else
     return static_cast<T>(static_cast<compute_t<T>>(alpha) * static_cast<compute_t<T>>(b));
 }
@@ -147,7 +151,7 @@ void index_add_cpu(const Tensor& out, int64_t dim, const Tensor& index, const Te
   const auto d = static_cast<std::size_t>(dim);
   const int64_t n = index.numel();
   const auto* const places = static_cast<const int64_t*>(index.data_ptr());
-  check_indices("index_add", places, n, out.sizes()[d]);
+  check_indices("index_add", places, n, out.sizes()[d], d);
   const std::size_t packed = packed_dims(out, source, d);
   const Slices a(out, source, d, packed), b(source, source, d, packed);
   const T factor = alpha.to<T>();
@@ -171,7 +175,7 @@ void embedding_backward_cpu(const Tensor& grad_weight, const Tensor& grad, const
                             bool scale_grad_by_freq) {
   const int64_t n = index.numel(), rows = grad_weight.sizes()[0], columns = grad_weight.sizes()[1];
   const auto* const places = static_cast<const int64_t*>(index.data_ptr());
-  check_indices("embedding_backward", places, n, rows);
+  check_indices("embedding_backward", places, n, rows, 0);
   std::vector<int64_t> counts;
   if (scale_grad_by_freq) {
     counts.resize(static_cast<std::size_t>(rows), 0);
@@ -205,7 +209,9 @@ template <class F>
 void each_indexed(const char* who, const Tensor& index, const Tensor& a, const Tensor& b, std::size_t dim, F&& f) {
   const std::size_t n = index.sizes().size();
   const auto* const places = static_cast<const int64_t*>(index.data_ptr());
-  check_indices(who, places, index.numel(), a.sizes()[dim]);
+  int64_t once = 1;  // without what repeats
+  for (std::size_t d = 0; d < n; ++d) once *= index.strides()[d] == 0 ? 1 : index.sizes()[d];
+  check_indices(who, places, once, a.sizes()[dim], dim);
   // Order of the walk: the other dimensions, then `dim`, then the last dimension when that is another one.
   const std::size_t last = n - 1;
   const int64_t width = dim == last ? 1 : index.sizes()[last], length = index.sizes()[dim];
@@ -240,16 +246,39 @@ void gather_cpu(const Tensor& out, const Tensor& self, int64_t dim, const Tensor
   each_indexed("gather", index, self, out, d,
                [=](int64_t in_self, int64_t in_out, int64_t i) { to[in_out] = from[in_self + i * step]; });
 }
-template <class T>
-void scatter_add_cpu(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& src) {
+/// t = f(t, v) for every element v of src and the element t of out at its place.
+template <class T, class F>
+void each_placed(const char* who, const Tensor& out, int64_t dim, const Tensor& index, const Tensor& src, const F& f) {
   const auto d = static_cast<std::size_t>(dim);
   T* const to = static_cast<T*>(out.data_ptr());
   const T* const from = static_cast<const T*>(src.data_ptr());
   const int64_t step = out.strides()[d];
-  each_indexed("scatter_add", index, out, src, d, [=](int64_t in_out, int64_t in_src, int64_t i) {
+  each_indexed(who, index, out, src, d, [=](int64_t in_out, int64_t in_src, int64_t i) {
     T& t = to[in_out + i * step];
-    t = sum_of(t, from[in_src]);
+    t = f(t, from[in_src]);
   });
+}
+template <class W>
+void scatter_cpu(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& src, const char* who) {
+  each_placed<W>(who, out, dim, index, src, [](const W&, const W& v) { return v; });
+}
+template <class T>
+void scatter_add_cpu(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& src, const char* who) {
+  each_placed<T>(who, out, dim, index, src, sum_of<T>);
+}
+// NaN wins over every number.
+template <class T>
+void scatter_reduce_cpu(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& src, ScatterReduction how,
+                        const char* who) {
+  using C = compute_t<T>;
+  if (how == ScatterReduction::prod) each_placed<T>(who, out, dim, index, src, scaled<T>);
+  if constexpr (!is_complex_v<T>) {
+    const auto better = [](C a, C b, bool larger) { return (larger ? b > a : b < a) || b != b; };
+    if (how == ScatterReduction::amax)
+      each_placed<T>(who, out, dim, index, src, [=](T a, T b) { return better(C(a), C(b), true) ? b : a; });
+    if (how == ScatterReduction::amin)
+      each_placed<T>(who, out, dim, index, src, [=](T a, T b) { return better(C(a), C(b), false) ? b : a; });
+  }
 }
 
 TENON_REGISTER_KERNEL(op::index_select, cpu, Widths, index_select_cpu);
@@ -257,7 +286,9 @@ TENON_REGISTER_KERNEL(op::embedding, cpu, Widths, embedding_cpu);
 TENON_REGISTER_KERNEL(op::index_copy, cpu, Widths, index_copy_cpu);
 TENON_REGISTER_KERNEL(op::gather, cpu, Widths, gather_cpu);
 TENON_REGISTER_KERNEL(op::index_add, cpu, AllTypes, index_add_cpu);
+TENON_REGISTER_KERNEL(op::scatter, cpu, Widths, scatter_cpu);
 TENON_REGISTER_KERNEL(op::scatter_add, cpu, AllTypes, scatter_add_cpu);
+TENON_REGISTER_KERNEL(op::scatter_reduce, cpu, AllTypes, scatter_reduce_cpu);
 TENON_REGISTER_KERNEL(op::embedding_backward, cpu, FloatsAndHalves, embedding_backward_cpu);
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// atomic_add for every element type, in device memory and without a result. Sums of floats depend on the order in
-// which threads come.
+// atomic_add for every element type, in device memory and without a result, and atomic_update by any function for those of
+// up to 8 bytes. Sums and products of floats depend on the order in which threads come.
 #pragma once
 
 #include <tenon/kernels/cuda/scalar.cuh>
@@ -49,6 +49,30 @@ __device__ __forceinline__ void atomic_add(T* p, T v) {
     detail::atomic_add_in_word(p, v);
   } else {
     atomicAdd(p, v);
+  }
+}
+
+/// *p = f(*p), and nobody in between.
+template <class T, class F>
+__device__ __forceinline__ void atomic_update(T* p, const F& f) {
+  static_assert(sizeof(T) <= 8);
+  using Word = std::conditional_t<sizeof(T) == 8, unsigned long long, unsigned>;
+  const auto address = reinterpret_cast<uintptr_t>(p);
+  auto* word = reinterpret_cast<Word*>(address & ~uintptr_t(sizeof(Word) - 1));
+  const unsigned shift = static_cast<unsigned>(address & (sizeof(Word) - 1)) * 8;
+  const Word mask = static_cast<Word>(~Word(0) >> (8 * (sizeof(Word) - sizeof(T)))) << shift;
+  Word old = *reinterpret_cast<volatile Word*>(word);
+  for (;;) {
+    Word bits = (old & mask) >> shift;
+    T value;
+    memcpy(&value, &bits, sizeof(T));
+    value = f(value);
+    memcpy(&bits, &value, sizeof(T));  // the low bytes
+    const Word next = (old & ~mask) | (bits << shift);
+    if (next == old) return;
+    const Word seen = atomicCAS(word, old, next);
+    if (seen == old) return;
+    old = seen;
   }
 }
 

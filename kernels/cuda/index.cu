@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators that move elements by index: index_select, embedding, gather, index_copy. Keyed on the element width.
+// Operators that move elements by index: index_select, embedding, gather, index_copy, scatter. Keyed on the element width.
 #include <tenon/ops/index.h>
-#include <tenon/kernels/cuda/indexed.cuh>
+#include <tenon/kernels/cuda/indexed_in_order.cuh>
 
 #include <tenon/streams/guard.h>
 
@@ -66,17 +66,32 @@ template <class T>
 void embedding_cuda(const Tensor& out, const Tensor& weight, int64_t dim, const Tensor& index) {
   fetch<sizeof(T)>("embedding", "input", out, weight, dim, index);
 }
+// Of several values for one place the last one stays when the order is asked for, else any of them.
+struct Last {
+  template <class Word>
+  __device__ Word operator()(const Word&, const Word& v) const {
+    return v;
+  }
+};
+template <class T>
+void scatter_cuda(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& src, const char* who) {
+  const DeviceGuard guard(out.device());
+  const cuda::IndexCheck check = cuda::index_check(who, "index", out.size(dim), dim);
+  if (is_deterministic())
+    cuda::indexed_in_order<cuda::word_t<sizeof(T)>>(src, out, dim, index, check, Last{});
+  else
+    cuda::indexed_loop<sizeof(T), true>(src, out, dim, index, check, Place<sizeof(T)>{});
+}
 template <class T>
 void index_copy_cuda(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& source) {
-  const DeviceGuard guard(out.device());
-  cuda::indexed_loop<sizeof(T), true>(source, out, dim, index,
-                                      cuda::index_check("index_copy", "index", out.size(dim), dim), Place<sizeof(T)>{});
+  scatter_cuda<T>(out, dim, index, source, "index_copy");
 }
 
 TENON_REGISTER_KERNEL(op::index_select, cuda, Widths, index_select_cuda);
 TENON_REGISTER_KERNEL(op::gather, cuda, Widths, gather_cuda);
 TENON_REGISTER_KERNEL(op::embedding, cuda, Widths, embedding_cuda);
 TENON_REGISTER_KERNEL(op::index_copy, cuda, Widths, index_copy_cuda);
+TENON_REGISTER_KERNEL(op::scatter, cuda, Widths, scatter_cuda);
 
 }  // namespace
 }  // namespace tenon

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators that add by index: index_add and scatter_add. Atomic adds: sums of floats depend on the order of threads.
+// Operators that add by index: index_add and scatter_add. Atomic adds: sums of floats depend on the order of threads,
+// unless the order is asked for.
 #include <tenon/ops/index.h>
 #include <tenon/streams/guard.h>
 #include <tenon/kernels/cuda/atomic.cuh>
-#include <tenon/kernels/cuda/indexed.cuh>
+#include <tenon/kernels/cuda/indexed_in_order.cuh>
 
 namespace tenon {
 namespace {
@@ -40,17 +41,37 @@ struct Add {
 };
 
 template <class T>
-void index_add_cuda(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& source, const Scalar& alpha) {
+struct AddScaled {
+  using C = cuda::compute_t<T>;
+  C alpha;
+  __device__ C operator()(C sum, C v) const {
+    if constexpr (std::is_same_v<T, bool>)
+      return sum || (v && alpha);
+    else if constexpr (std::is_integral_v<T>)
+      return static_cast<C>(static_cast<uint64_t>(sum) + static_cast<uint64_t>(v) * static_cast<uint64_t>(alpha));
+    else
+      return sum + v * alpha;
+  }
+};
+
+template <class T, bool kScaled>
+void add_by_index(const char* who, const Tensor& out, int64_t dim, const Tensor& index, const Tensor& source,
+                  const Scalar& alpha) {
   const DeviceGuard guard(out.device());
-  cuda::indexed_loop<sizeof(T), false>(source, out, dim, index,
-                                       cuda::index_check("index_add", "index", out.size(dim), dim),
-                                       Add<T, true>{alpha.to<cuda::compute_t<T>>()});
+  const auto factor = alpha.to<cuda::compute_t<T>>();
+  const cuda::IndexCheck check = cuda::index_check(who, "index", out.size(dim), dim);
+  if (is_deterministic())
+    cuda::indexed_in_order<T>(source, out, dim, index, check, AddScaled<T>{factor});
+  else
+    cuda::indexed_loop<sizeof(T), false>(source, out, dim, index, check, Add<T, kScaled>{factor});
 }
 template <class T>
-void scatter_add_cuda(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& src) {
-  const DeviceGuard guard(out.device());
-  cuda::indexed_loop<sizeof(T), false>(src, out, dim, index,
-                                       cuda::index_check("scatter_add", "index", out.size(dim), dim), Add<T, false>{});
+void index_add_cuda(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& source, const Scalar& alpha) {
+  add_by_index<T, true>("index_add", out, dim, index, source, alpha);
+}
+template <class T>
+void scatter_add_cuda(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& src, const char* who) {
+  add_by_index<T, false>(who, out, dim, index, src, 1);
 }
 
 TENON_REGISTER_KERNEL(op::index_add, cuda, AllTypes, index_add_cuda);

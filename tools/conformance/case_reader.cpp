@@ -134,6 +134,28 @@ Tensor CaseReader::tensor(const Json& v) {
   return laid_out(contiguous);
 }
 
+std::vector<TensorIndex> CaseReader::indices(const Json& v) {
+  std::vector<TensorIndex> list;
+  const auto bound = [](const Json& e) { return e.is_null() ? std::optional<int64_t>() : integer(e); };
+  for (const Json& e : v.is_array() ? v : Json::array({v})) {
+    if (e.is_null())
+      list.emplace_back(None);
+    else if (e.is_boolean())
+      list.emplace_back(e.get<bool>());
+    else if (e.is_number())
+      list.emplace_back(integer(e));
+    else if (e.is_array())
+      list.emplace_back(tensor({{"dtype", "int64"}, {"shape", {e.size()}}, {"data", e}}));
+    else if (e.contains("slice"))
+      list.emplace_back(Slice(bound(e["slice"][0]), bound(e["slice"][1]), bound(e["slice"][2]).value_or(1)));
+    else if (e.contains("ellipsis"))
+      list.emplace_back(Ellipsis);
+    else
+      list.emplace_back(value(e).tensor());
+  }
+  return list;
+}
+
 dispatch::Value CaseReader::value(const Json& v) {
   using dispatch::Value;
   if (v.is_null()) return {};

@@ -2,6 +2,7 @@
 // Conformance cases (JSON lines: inputs, expected outputs and gradients of one operator call) as tensors and values.
 #pragma once
 
+#include <tenon/core/index.h>
 #include <tenon/dispatch/registry.h>
 
 #include <map>
@@ -22,6 +23,8 @@ class CaseReader {
   static Tensor expected(const Json& tensor);
   /// An argument; lists become lists of tensors or integers.
   dispatch::Value value(const Json& v);
+  /// What stands between brackets: slices, numbers, null, ellipsis, tensors and lists of numbers.
+  std::vector<TensorIndex> indices(const Json& v);
   /// Shared storages the case's views refer to.
   const std::map<std::string, Tensor>& storages() const { return storages_; }
 

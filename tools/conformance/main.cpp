@@ -23,6 +23,8 @@
 namespace tenon::conformance {
 namespace {
 
+constexpr const char* kBrackets = "__getitem__";  // Tensor::index, which is no operator
+
 enum class Outcome { passed, failed, skipped };
 struct Verdict {
   Outcome outcome;
@@ -158,7 +160,9 @@ Verdict attempt(const Json& test, const Json& expect, const Options& options, La
     CaseReader reader(test, options.device, layout);
     std::vector<dispatch::Value> args;
     dispatch::KeywordArguments kwargs;
-    for (const Json& a : test["args"]) args.push_back(reader.value(a));
+    const bool brackets = test["op"] == kBrackets;
+    for (const Json& a : test["args"])
+      if (!brackets || args.empty()) args.push_back(reader.value(a));
     const Json keywords = test.value("kwargs", Json::object());
     for (const auto& [key, v] : keywords.items()) {
       // Arguments every factory takes that do not change values; sparse gradients are dense here.
@@ -180,7 +184,9 @@ Verdict attempt(const Json& test, const Json& expect, const Options& options, La
     const std::string op = test["op"].get<std::string>();
     if (grads && op.substr(0, op.find('.')).ends_with("_") && !op.starts_with("__") && args[0].is_tensor())
       args[0] = dispatch::Value(args[0].tensor().clone());
-    const std::vector<Tensor> outputs = flatten(dispatch::call(test["op"].get<std::string>(), args, kwargs));
+    const std::vector<Tensor> outputs =
+        brackets ? std::vector<Tensor>{args[0].tensor().index(reader.indices(test["args"][1]))}
+                 : flatten(dispatch::call(op, args, kwargs));
     for (const Tensor& t : outputs)
       if (wants_error && t.defined() && t.numel() > 0)
         (void)t.detach().reshape({-1}).select(0, 0).item();  // errors that come later
@@ -200,7 +206,7 @@ Verdict run(const Json& test, const Options& options) {
   if (test.contains("device") && test["device"] != name(options.device.type()))
     return {Outcome::skipped, "another device"};
   std::string op = test["op"].get<std::string>();
-  if (dispatch::Registry::find(op).empty()) {
+  if (op != kBrackets && dispatch::Registry::find(op).empty()) {
     const std::size_t end = op.find('.') == std::string::npos ? op.size() : op.find('.');
     if (end > 0 && op[end - 1] == '_') op.erase(end - 1, 1);
     if (dispatch::Registry::find(op).empty()) return {Outcome::skipped, "no such operator"};
