@@ -10,6 +10,8 @@
 #include <tenon/ops/places.h>
 #include <tenon/ops/where.h>
 
+#include <algorithm>
+
 namespace tenon {
 namespace {
 using dispatch::BelowLayersGuard;
@@ -272,10 +274,15 @@ Tensor index_put(Call& call, const Tensor& self, TensorList indices, const Tenso
   const Tensor flat = merged_view(self, plan);
   if (call.form == dispatch::Form::inplace && flat.storage() == self.storage()) {
     // Only what is picked is touched.
-    if (accumulate)
-      op::index_add.inplace(flat, flat, plan.start, plan.places, source, 1);
-    else
-      op::index_copy.inplace(flat, flat, plan.start, plan.places, source);
+    try {
+      if (accumulate)
+        op::index_add.inplace(flat, flat, plan.start, plan.places, source, 1);
+      else
+        op::index_copy.inplace(flat, flat, plan.start, plan.places, source);
+    } catch (const AutogradError& e) {  // people called index_put_
+      const std::string_view text = e.what();
+      throw AutogradError(tenon::detail::concat("index_put_", text.substr(std::min(text.find(':'), text.size()))));
+    }
     return call.destinations[0];
   }
   const Tensor written = accumulate ? op::index_add(flat, plan.start, plan.places, source, 1)

@@ -204,35 +204,40 @@ void embedding_backward_cpu(const Tensor& grad_weight, const Tensor& grad, const
 
 // --- one index for each element ------------------------------------------------------------------------------------
 /// Walks the elements of `index`: f(offset in a, offset in b, index) with the offsets of the element's position, in `a`
-/// without its part along `dim`. Threads share the lines that differ outside `dim` only.
-template <class F>
+/// without its part along `dim`. Threads share what differs outside `dim`, and when f only reads `a` all positions.
+template <bool kReads, class F>
 void each_indexed(const char* who, const Tensor& index, const Tensor& a, const Tensor& b, std::size_t dim, F&& f) {
   const std::size_t n = index.sizes().size();
   const auto* const places = static_cast<const int64_t*>(index.data_ptr());
   int64_t once = 1;  // without what repeats
   for (std::size_t d = 0; d < n; ++d) once *= index.strides()[d] == 0 ? 1 : index.sizes()[d];
   check_indices(who, places, once, a.sizes()[dim], dim);
-  // Order of the walk: the other dimensions, then `dim`, then the last dimension when that is another one.
+  // Order of the walk: the other dimensions, then `dim`, then the last dimension when that is another one. The innermost
+  // loop is cut in pieces.
   const std::size_t last = n - 1;
   const int64_t width = dim == last ? 1 : index.sizes()[last], length = index.sizes()[dim];
-  const int64_t lines = index.numel() / (width * length);
+  const int64_t lines = index.numel() / (width * length), span = dim == last ? length : width;
+  const int64_t piece = !kReads && dim == last ? span : std::max<int64_t>(64, span / (2 * num_threads()));
+  const int64_t pieces = (span + piece - 1) / piece;
   const int64_t index_step = index.strides()[dim], b_step = b.strides()[dim];
   const int64_t a_last = a.strides()[last], b_last = b.strides()[last], index_last = index.strides()[last];
-  parallel_for(0, lines, std::max<int64_t>(1, kGrain / 4 / (width * length)), [&](int64_t begin, int64_t end) {
-    for (int64_t l = begin; l < end; ++l) {
-      int64_t rest = l, oi = 0, oa = 0, ob = 0;
+  const int64_t cost = std::max<int64_t>(1, width * length / pieces);
+  parallel_for(0, lines * pieces, std::max<int64_t>(1, kGrain / 4 / cost), [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t) {
+      int64_t rest = t / pieces, oi = 0, oa = 0, ob = 0;
+      const int64_t from = t % pieces * piece, to = std::min(span, from + piece);
       for (std::size_t d = n; d-- > 0;) {
         if (d == dim || d == last) continue;
         const int64_t at = rest % index.sizes()[d];
         rest /= index.sizes()[d];
         oi += at * index.strides()[d], oa += at * a.strides()[d], ob += at * b.strides()[d];
       }
-      for (int64_t i = 0; i < length; ++i, oi += index_step, ob += b_step) {
-        if (dim == last)
-          f(oa, ob, places[oi]);
-        else
-          for (int64_t j = 0; j < width; ++j) f(oa + j * a_last, ob + j * b_last, places[oi + j * index_last]);
+      if (dim == last) {
+        for (int64_t i = from; i < to; ++i) f(oa, ob + i * b_step, places[oi + i * index_step]);
+        continue;
       }
+      for (int64_t i = 0; i < length; ++i, oi += index_step, ob += b_step)
+        for (int64_t j = from; j < to; ++j) f(oa + j * a_last, ob + j * b_last, places[oi + j * index_last]);
     }
   });
 }
@@ -243,8 +248,8 @@ void gather_cpu(const Tensor& out, const Tensor& self, int64_t dim, const Tensor
   W* const to = static_cast<W*>(out.data_ptr());
   const W* const from = static_cast<const W*>(self.data_ptr());
   const int64_t step = self.strides()[d];
-  each_indexed("gather", index, self, out, d,
-               [=](int64_t in_self, int64_t in_out, int64_t i) { to[in_out] = from[in_self + i * step]; });
+  each_indexed<true>("gather", index, self, out, d,
+                     [=](int64_t in_self, int64_t in_out, int64_t i) { to[in_out] = from[in_self + i * step]; });
 }
 /// t = f(t, v) for every element v of src and the element t of out at its place.
 template <class T, class F>
@@ -253,7 +258,7 @@ void each_placed(const char* who, const Tensor& out, int64_t dim, const Tensor& 
   T* const to = static_cast<T*>(out.data_ptr());
   const T* const from = static_cast<const T*>(src.data_ptr());
   const int64_t step = out.strides()[d];
-  each_indexed(who, index, out, src, d, [=](int64_t in_out, int64_t in_src, int64_t i) {
+  each_indexed<false>(who, index, out, src, d, [=](int64_t in_out, int64_t in_src, int64_t i) {
     T& t = to[in_out + i * step];
     t = f(t, from[in_src]);
   });

@@ -367,6 +367,10 @@ TENON_OP_CASES(index) {
         in.add({in.tensor({}), 0, in.integers({0}, {})});
         in.add({in.tensor({3, 4}), 1, in.integers({}, {3, 0})});
         in.add({in.tensor({200, 90}), 1, in.index({200, 120}, 90)}).no_gradient();
+        in.add({in.tensor({90, 400}), 0, in.index({120, 400}, 90)}).no_gradient();
+      })
+      .benchmark([](Inputs& in) {
+        in.add({in.tensor({4096, 256}), 0, in.index({4096, 256}, 4096)});
       })
       .error<IndexError>("index", out_of_range)
       .error<ShapeError>("index", [](Inputs& in) {
@@ -430,6 +434,9 @@ TENON_OP_CASES(index) {
         in.add({in.tensor({5}), 0, in.integers({}, {0}), in.tensor({3})});
         if (in.dtype() != kBool)
           in.add({in.tensor({60, 70}), 1, in.index({60, 140}, 70), in.tensor({60, 140}, -1, 1)}).no_gradient();
+      })
+      .benchmark([](Inputs& in) {
+        in.add({in.tensor({4096, 256}), 0, in.index({4096, 256}, 4096), in.tensor({4096, 256})});
       })
       .error<IndexError>("index",
                          [](Inputs& in) {
