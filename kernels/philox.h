@@ -102,10 +102,16 @@ TENON_HOST_DEVICE inline T rounded(double v) {
     return T(static_cast<float>(v));
   }
 }
+/// A distribution takes one number `of` u, the logarithm or the tangent, and makes the rest of that.
+struct OfLogarithm {
+  static constexpr bool kLogarithm = true;
+  TENON_HOST_DEVICE static double of(double u) { return ::log(u); }
+};
 template <class T>
-struct Exponential {  // of rate a, positive and finite in T
-  double a, b;
-  TENON_HOST_DEVICE double operator()(double u) const {
+struct Exponential : OfLogarithm {  // of rate a, positive and finite in T
+  double a;
+  TENON_HOST_DEVICE Exponential(double rate, double) : a(rate) {}
+  TENON_HOST_DEVICE double operator()(double logarithm) const {
     constexpr DType t = dtype_of<T>();
     constexpr double kLow = t == kFloat64   ? 4.9406564584124654e-324
                             : t == kFloat32 ? 1.401298464324817e-45
@@ -115,22 +121,25 @@ struct Exponential {  // of rate a, positive and finite in T
                              : t == kFloat32 ? 3.4028234663852886e38
                              : t == kFloat16 ? 65504.0
                                              : 3.3895313892515355e38;
-    const double v = -::log(u) / a;
+    const double v = -logarithm / a;
     return v < kLow ? kLow : v > kHigh ? kHigh : v;
   }
 };
 template <class T>
-struct Cauchy {  // of median a and scale b
-  double a, b;
-  TENON_HOST_DEVICE double operator()(double u) const {
-    constexpr double kPi = 3.14159265358979324;
-    return a + b * (u < 0.25 ? -1 / ::tan(kPi * u) : u > 0.75 ? 1 / ::tan(kPi * (1 - u)) : ::tan(kPi * (u - 0.5)));
-  }
+struct Geometric : OfLogarithm {  // a: log(1 - p)
+  double a;
+  TENON_HOST_DEVICE Geometric(double log_failure, double) : a(log_failure) {}
+  TENON_HOST_DEVICE double operator()(double logarithm) const { return ::ceil(logarithm / a); }
 };
 template <class T>
-struct Geometric {  // a: log(1 - p)
+struct Cauchy {  // of median a and scale b
+  static constexpr bool kLogarithm = false;
   double a, b;
-  TENON_HOST_DEVICE double operator()(double u) const { return ::ceil(::log(u) / a); }
+  TENON_HOST_DEVICE static double of(double u) {
+    constexpr double kPi = 3.14159265358979324;
+    return u < 0.25 ? -1 / ::tan(kPi * u) : u > 0.75 ? 1 / ::tan(kPi * (1 - u)) : ::tan(kPi * (u - 0.5));
+  }
+  TENON_HOST_DEVICE double operator()(double tangent) const { return a + b * tangent; }
 };
 
 // --- integers: low + a number below range (0: all of 64 bits) ------------------------------------------------------

@@ -72,8 +72,8 @@ Tensor imag(Call& call, const Tensor& self) {
 }
 
 Tensor angle(Call& call, const Tensor& self) {
-  const DType t = dispatch::float_of(self.dtype());
-  return dispatch::Pointwise(call, self).run<void(const LoopPlan&)>(t, real_of(t), dispatch::key_of(t));
+  if (self.is_complex()) return op::atan2(op::imag(self), op::real(self));
+  return dispatch::unary_float(call, self);
 }
 
 Tensor resolve_conj(Call&, const Tensor& self) { return self; }

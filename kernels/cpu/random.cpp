@@ -7,12 +7,16 @@
 #include <tenon/ops/random.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <numeric>
 #include <vector>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tenon/kernels/cpu/random.cpp"
 #include <tenon/kernels/cpu/targets.h>
+//
+#include <tenon/kernels/cpu/simd_double_math.h>
 
 HWY_BEFORE_NAMESPACE();
 namespace tenon::cpu::HWY_NAMESPACE {
@@ -141,6 +145,37 @@ void normal_cpu(const Tensor& out, double mean, double std, const PhiloxState& s
   });
 }
 
+inline void take_logarithms(double* HWY_RESTRICT u) {
+  const hn::ScalableTag<double> d;
+  for (int64_t i = 0; i < kWords; i += static_cast<int64_t>(hn::Lanes(d)))
+    hn::Store(wide::log(d, hn::Load(d, u + i)), d, u + i);
+}
+// For float and less the logarithm is that of vectors, which is good to 1e-12.
+template <class T, class F>
+void transform(const Tensor& out, const F& f, const PhiloxState& state) {
+  T* const x = static_cast<T*>(out.data_ptr());
+  constexpr bool kWide = sizeof(T) == 8;
+  each_words(state, out.numel(), kWide ? 2 : 4, [=](const uint32_t* words, int64_t first, int64_t count) {
+    alignas(64) double u[kWords];
+    for (int64_t i = 0; i < (kWide ? kWords / 2 : kWords); ++i)
+      u[i] = kWide ? philox::open_uniform(wide_word(words, i)) : philox::open_uniform(words[i]);
+    if constexpr (F::kLogarithm && !kWide)
+      take_logarithms(u);
+    else
+      for (int64_t i = 0; i < count; ++i) u[i] = F::of(u[i]);
+    for (int64_t i = 0; i < count; ++i) x[first + i] = philox::rounded<T>(f(u[i]));
+  });
+}
+#define TENON_TRANSFORM(name, Function)                                              \
+  template <class T>                                                                 \
+  void name##_cpu(const Tensor& out, double a, double b, const PhiloxState& state) { \
+    transform<T>(out, philox::Function<T>{a, b}, state);                             \
+  }
+TENON_TRANSFORM(exponential, Exponential)
+TENON_TRANSFORM(cauchy, Cauchy)
+TENON_TRANSFORM(geometric, Geometric)
+#undef TENON_TRANSFORM
+
 template <class T>
 void random_cpu(const Tensor& out, int64_t low, uint64_t range, const PhiloxState& state) {
   T* const x = static_cast<T*>(out.data_ptr());
@@ -203,6 +238,9 @@ using Inexact = Join<FloatsAndHalves, Complexes>;
 using Reals = Join<Numbers, Bools>;
 TENON_REGISTER_SIMD_KERNEL(op::uniform, Inexact, uniform_cpu);
 TENON_REGISTER_SIMD_KERNEL(op::normal, Inexact, normal_cpu);
+TENON_REGISTER_SIMD_KERNEL(op::exponential, FloatsAndHalves, exponential_cpu);
+TENON_REGISTER_SIMD_KERNEL(op::cauchy, FloatsAndHalves, cauchy_cpu);
+TENON_REGISTER_SIMD_KERNEL(op::geometric, Numbers, geometric_cpu);
 TENON_REGISTER_SIMD_KERNEL(op::random, Reals, random_cpu);
 TENON_REGISTER_SIMD_KERNEL(op::bernoulli, FloatsAndHalves, bernoulli_cpu);
 TENON_REGISTER_SIMD_KERNEL(op::bernoulli_p, AllTypes, bernoulli_cpu);
@@ -215,40 +253,35 @@ HWY_AFTER_NAMESPACE();
 namespace tenon::cpu {
 namespace {
 
-template <class T, class F>
-void transform(const Tensor& out, const F& f, const PhiloxState& state) {
-  T* const x = static_cast<T*>(out.data_ptr());
-  constexpr bool kWide = sizeof(T) == 8;
-  HWY_NAMESPACE::each_words(
-      state, out.numel(), kWide ? 2 : 4, [=](const uint32_t* words, int64_t first, int64_t count) {
-        for (int64_t i = 0; i < count; ++i)
-          x[first + i] = philox::rounded<T>(
-              f(kWide ? philox::open_uniform(HWY_NAMESPACE::wide_word(words, i)) : philox::open_uniform(words[i])));
-      });
-}
-#define TENON_TRANSFORM(name, Function, Types)                                       \
-  template <class T>                                                                 \
-  void name##_cpu(const Tensor& out, double a, double b, const PhiloxState& state) { \
-    transform<T>(out, philox::Function<T>{a, b}, state);                             \
-  }                                                                                  \
-  TENON_REGISTER_KERNEL(op::name, cpu, Types, name##_cpu);
-TENON_TRANSFORM(exponential, Exponential, FloatsAndHalves)
-TENON_TRANSFORM(cauchy, Cauchy, FloatsAndHalves)
-TENON_TRANSFORM(geometric, Geometric, Numbers)
-#undef TENON_TRANSFORM
-
-// The order of 64-bit keys, equal ones by position: any device can repeat it.
+// The order of 64-bit keys, equal ones by position: any device can repeat it. By their upper bits the keys fall into
+// buckets of four to eight, which are sorted.
 template <class T>
 void randperm_cpu(const Tensor& out, const PhiloxState& state) {
+  using Place = std::pair<uint64_t, int64_t>;
   T* const x = static_cast<T*>(out.data_ptr());
-  const int64_t n = out.numel();
+  const auto n = static_cast<std::size_t>(out.numel());
   const uint64_t first = philox::first_block(state);
-  std::vector<std::pair<uint64_t, int64_t>> keys(static_cast<std::size_t>(n));
-  for (int64_t i = 0; i < n; ++i)
-    keys[static_cast<std::size_t>(i)] = {
-        philox::generate(state.seed, first + static_cast<uint64_t>(i / 2)).wide(static_cast<int>(i % 2)), i};
-  std::sort(keys.begin(), keys.end());
-  for (int64_t i = 0; i < n; ++i) x[i] = static_cast<T>(keys[static_cast<std::size_t>(i)].second);
+  std::vector<uint64_t> keys(n + 1);
+  parallel_for(0, static_cast<int64_t>(n + 1) / 2, 1024, [&](int64_t begin, int64_t end) {
+    for (auto b = static_cast<std::size_t>(begin); b < static_cast<std::size_t>(end); ++b) {
+      const philox::Block block = philox::generate(state.seed, first + b);
+      keys[2 * b] = block.wide(0), keys[2 * b + 1] = block.wide(1);
+    }
+  });
+  const int bits = std::max(1, static_cast<int>(std::bit_width(n)) - 3);
+  std::vector<std::size_t> ends(std::size_t{1} << bits);  // at first where buckets begin
+  for (std::size_t i = 0; i < n; ++i) ++ends[keys[i] >> (64 - bits)];
+  std::exclusive_scan(ends.begin(), ends.end(), ends.begin(), std::size_t{0});
+  std::vector<Place> places(n);
+  for (std::size_t i = 0; i < n; ++i) places[ends[keys[i] >> (64 - bits)]++] = {keys[i], static_cast<int64_t>(i)};
+  parallel_for(0, static_cast<int64_t>(ends.size()), 512, [&](int64_t begin, int64_t end) {
+    for (auto b = static_cast<std::size_t>(begin); b < static_cast<std::size_t>(end); ++b) {
+      const std::size_t from = b ? ends[b - 1] : 0;
+      std::sort(places.begin() + static_cast<std::ptrdiff_t>(from),
+                places.begin() + static_cast<std::ptrdiff_t>(ends[b]));
+      for (std::size_t i = from; i < ends[b]; ++i) x[i] = static_cast<T>(places[i].second);
+    }
+  });
 }
 
 TENON_REGISTER_KERNEL(op::randperm, cpu, Numbers, randperm_cpu);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Complex numbers from their parts, and their angles.
+// Complex numbers from their parts, and angles of real ones.
 #include <tenon/ops/complex.h>
 #include <tenon/kernels/cuda/loops.cuh>
 #include <tenon/kernels/cuda/scalar.cuh>
@@ -24,16 +24,11 @@ struct Angle {
     return static_cast<T>(x < 0 ? static_cast<cuda::compute_t<T>>(3.14159265358979324) : x != x ? x : 0);
   }
 };
-template <class R>
-struct Angle<complex<R>> {
-  __device__ R operator()(complex<R> z) const { return ::atan2(z.im, z.re); }
-};
 template <class T>
 void angle_cuda(const LoopPlan& plan) {
   cuda::elementwise(plan, Angle<T>{});
 }
-using Inexact = Join<FloatsAndHalves, Complexes>;
-TENON_REGISTER_KERNEL(op::angle, cuda, Inexact, angle_cuda);
+TENON_REGISTER_KERNEL(op::angle, cuda, FloatsAndHalves, angle_cuda);
 
 }  // namespace
 }  // namespace tenon

@@ -144,7 +144,8 @@ struct Transform {
   __device__ void operator()(const philox::Block& block, int64_t, int64_t, T (&x)[N]) const {
 #pragma unroll
     for (int i = 0; i < N; ++i)
-      x[i] = philox::rounded<T>(f(N == 2 ? philox::open_uniform(block.wide(i)) : philox::open_uniform(block.word[i])));
+      x[i] = philox::rounded<T>(
+          f(F::of(N == 2 ? philox::open_uniform(block.wide(i)) : philox::open_uniform(block.word[i]))));
   }
 };
 #define TENON_TRANSFORM(name, Function, Types)                                                                   \

@@ -86,6 +86,14 @@ TEST_CASE("gradients pass through writes to parts of complex numbers", "[ops]") 
         return std::vector<Tensor>{mul(y, y), c};
       },
       {view_as_real(numbers()).clone(), numbers()});
+  check(  // a complex view of a real base that begins at an odd place
+      [](TensorList in) {
+        Tensor y = zeros({7}, kFloat64).slice(0, 1).detach();
+        y.copy_(in[0]);
+        view_as_complex(y.slice(0, 1, 5).view({2, 2})).mul_(in[1]);
+        return std::vector<Tensor>{mul(y, y)};
+      },
+      {arange(1, 7, 1, kFloat64), numbers().slice(0, 0, 2).clone()});
   check(  // a strided base
       [](TensorList in) {
         const Tensor y = op::make_complex(in[0], in[1]).t().clone(), part = y.slice(1, 1, 3);

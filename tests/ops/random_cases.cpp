@@ -43,10 +43,18 @@ Maker like(std::vector<Value> rest) {
   };
 }
 
+Maker million(std::vector<Value> rest = {}) {
+  return [=](Inputs& in) {
+    std::vector<Value> args = {in.tensor({1 << 20}, 0, 1)};
+    args.insert(args.end(), rest.begin(), rest.end());
+    in.add(args);
+  };
+}
+
 }  // namespace
 
 TENON_OP_CASES(random) {
-  random_row(op_case(op::uniform), kInexact)
+  random_row(op_case(op::uniform).benchmark(million()), kInexact)
       .samples(fill_samples({-2.0, 3.0}))
       .samples(fill_samples({}))
       .error<ValueError>("from",
@@ -56,7 +64,7 @@ TENON_OP_CASES(random) {
                          })
       .error<DtypeError>(
           "self", [](Inputs& in) { in.add({in.tensor({2})}); }, kInt64);
-  random_row(op_case(op::normal), kInexact)
+  random_row(op_case(op::normal).benchmark(million()), kInexact)
       .samples(fill_samples({1.0, 2.0}))
       .samples(fill_samples({}))
       .error<ValueError>("std",
@@ -92,7 +100,7 @@ TENON_OP_CASES(random) {
         in.add({0.5, in.values({1, -1})});
       });
   random_row(op_case(op::normal_sizes), kInexact).samples(sized({0.5, 2.0}));
-  random_row(op_case(op::random), kReals + Dtypes{kBool})
+  random_row(op_case(op::random).benchmark(million({0, 100})), kReals + Dtypes{kBool})
       .samples(fill_samples({}))
       .samples([](Inputs& in) {
         for (const auto& s : kShapes) in.add({in.tensor(s, 0, 1), 0, in.dtype() == kBool ? 2 : 100});
@@ -121,7 +129,7 @@ TENON_OP_CASES(random) {
       .error<ValueError>("low", [](Inputs& in) {
         in.add({in.tensor({2}), 0});
       });
-  random_row(op_case(op::exponential), kFloats)
+  random_row(op_case(op::exponential).benchmark(million()), kFloats)
       .samples(fill_samples({}))
       .samples(fill_samples({0.5}))
       .error<ValueError>("lambd",
@@ -131,7 +139,7 @@ TENON_OP_CASES(random) {
                          })
       .error<DtypeError>(
           "self", [](Inputs& in) { in.add({in.tensor({2})}); }, kInt64);
-  random_row(op_case(op::cauchy), kFloats)
+  random_row(op_case(op::cauchy).benchmark(million()), kFloats)
       .samples(fill_samples({}))
       .samples(fill_samples({-2.0, 0.5}))
       .error<ValueError>("sigma",
@@ -140,7 +148,7 @@ TENON_OP_CASES(random) {
                          })
       .error<DtypeError>(
           "self", [](Inputs& in) { in.add({in.tensor({2})}); }, kComplex64);
-  random_row(op_case(op::geometric), kReals)
+  random_row(op_case(op::geometric).benchmark(million({0.5})), kReals)
       .samples(fill_samples({0.5}))
       .samples(fill_samples({0.001}))
       .error<ValueError>("p",
@@ -151,7 +159,7 @@ TENON_OP_CASES(random) {
       .error<DtypeError>("self", [](Inputs& in) {
         in.add({in.boolean({2}), 0.5});
       });
-  random_row(op_case(op::log_normal), kFloats)
+  random_row(op_case(op::log_normal).benchmark(million()), kFloats)
       .samples(fill_samples({}))
       .samples(fill_samples({0.0, 0.5}))
       .error<ValueError>("std",
@@ -160,7 +168,7 @@ TENON_OP_CASES(random) {
                          })
       .error<DtypeError>(
           "self", [](Inputs& in) { in.add({in.tensor({2})}); }, kInt64);
-  random_row(op_case(op::multinomial), kFloats)
+  random_row(op_case(op::multinomial).benchmark(million({1000, true})), kFloats)
       .samples([](Inputs& in) {
         in.add({in.tensor({5}, 0.1, 2), 3});
         in.add({in.tensor({4, 70}, 0.1, 2), 70});
@@ -200,7 +208,7 @@ TENON_OP_CASES(random) {
         in.add({in.values({0, 1, 1, 0, 1})});
       })
       .reference([](const Args& a) { return std::vector<Array>{a.array(0)}; });
-  random_row(op_case(op::bernoulli_p), kAll)
+  random_row(op_case(op::bernoulli_p).benchmark(million({0.3})), kAll)
       .samples(fill_samples({0.3}))
       .samples([](Inputs& in) {
         for (const DType t : kFloats) in.add({in.tensor({3, 40}, 0, 1), in.tensor({3, 40}, 0, 1, t)});
@@ -218,7 +226,8 @@ TENON_OP_CASES(random) {
       .error<ShapeError>("p", [](Inputs& in) {
         in.add({in.tensor({2}), in.tensor({3, 2}, 0, 1)});
       });
-  random_row(op_case(op::randperm), {kInt64, kInt32, kInt16, kFloat32, kFloat64})
+  random_row(op_case(op::randperm).benchmark([](Inputs& in) { in.add({1 << 20}); }),
+             {kInt64, kInt32, kInt16, kFloat32, kFloat64})
       .samples([](Inputs& in) {
         for (const int64_t n : {0, 1, 7, 3000}) in.add({n}, {{"dtype", in.dtype()}});
       })
