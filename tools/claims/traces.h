@@ -43,6 +43,7 @@ class Trace {
     a.name = "cuda:0";
     a.settings = memory::AllocatorSettings().str();
     a.total = int64_t{80} << 30;
+    a.virtual_memory = true;  // as a GPU has it: without it expandable segments have no effect
     snapshot_.allocators.push_back(a);
   }
   uint64_t allocate(int64_t bytes) {
