@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products of floating dtypes (ops/matmul.h): a blocked product after Goto and van de Geijn (2008). Panels of b
 // and a are packed, which makes all strides alike, and a register tile of kRows x 2 vectors runs over them. Vectors
-// on either side take a matrix-vector loop. The 16-bit floats are computed in float32 from converted copies.
+// on either side take a matrix-vector loop, small products a tile that reads its operands where they lie. The 16-bit
+// floats are computed in float32 from converted copies.
 #include <tenon/dispatch/make_tensor.h>
 #include <tenon/kernels/cpu/convert.h>
 #include <tenon/kernels/cpu/parallel.h>
@@ -16,39 +17,18 @@
 #define HWY_TARGET_INCLUDE "tenon/kernels/cpu/matmul.cpp"
 #include <tenon/kernels/cpu/targets.h>
 
-#ifndef TENON_KERNELS_CPU_MATMUL_COMMON
-#define TENON_KERNELS_CPU_MATMUL_COMMON
-namespace tenon::cpu {
-
-/// c = beta * s + alpha * a @ b; strides in elements. s may be null or c.
-template <class T>
-struct Product {
-  int64_t m, n, k;
-  const T *a, *b, *s;
-  T* c;
-  int64_t a_row, a_column, b_row, b_column, s_row, s_column, c_row, c_column;
-  T alpha, beta;
-
-  Product transposed() const {
-    return {n, m, k, b, a, s, c, b_column, b_row, a_column, a_row, s_column, s_row, c_column, c_row, alpha, beta};
-  }
-};
-
-}  // namespace tenon::cpu
-#endif
+#include <tenon/kernels/cpu/matrix_vector.h>
 
 HWY_BEFORE_NAMESPACE();
 namespace tenon::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-template <class T>
-inline constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(hn::ScalableTag<T>()));
 /// Rows of a register tile: with two vectors each they leave registers for one row of b and a broadcast.
 inline constexpr int kRows = HWY_TARGET == HWY_AVX3 ? 14 : 6;
-inline constexpr int64_t kDepth = 512;             ///< steps of k per packed block
-inline constexpr int64_t kHeight = 16 * kRows;     ///< rows of a packed at once, for the second cache
-inline constexpr int64_t kWidth = 1024;            ///< columns of b packed at once
-inline constexpr int64_t kParallelWork = 1 << 19;  ///< multiply-adds that are worth a second thread
+inline constexpr int64_t kDepth = 512;          ///< steps of k per packed block
+inline constexpr int64_t kHeight = 16 * kRows;  ///< rows of a packed at once, for the second cache
+inline constexpr int64_t kWidth = 1024;         ///< columns of b packed at once
+inline constexpr int64_t kSmall = 1 << 15;      ///< multiply-adds up to which nothing is packed
 
 // Widths of packed panels: full ones, and narrower ones for what is left.
 inline int64_t panel_rows(int64_t left) { return left > 8 ? kRows : left > 4 ? (kRows > 8 ? 8 : kRows) : 4; }
@@ -157,73 +137,48 @@ void fill_product(const Product<T>& x) {  // k is 0
       x.c[i * x.c_row + j * x.c_column] = x.s ? x.beta * x.s[i * x.s_row + j * x.s_column] : T(0);
 }
 
-// --- one column --------------------------------------------------------------------------------------------------
-template <class T>
-T dot(const T* HWY_RESTRICT a, const T* HWY_RESTRICT b, int64_t n) {
+/// Rows [i, i + R) x one vector of columns from j, read where they lie; rows of b are contiguous.
+template <class T, std::size_t... R>
+HWY_INLINE void direct_tile(const Product<T>& x, int64_t i, int64_t j, std::index_sequence<R...>) {
   const hn::ScalableTag<T> d;
-  auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
-  int64_t i = 0;
-  constexpr int64_t kL = kLanes<T>;
-  for (; i + 4 * kL <= n; i += 4 * kL) {
-    s0 = hn::MulAdd(hn::LoadU(d, a + i), hn::LoadU(d, b + i), s0);
-    s1 = hn::MulAdd(hn::LoadU(d, a + i + kL), hn::LoadU(d, b + i + kL), s1);
-    s2 = hn::MulAdd(hn::LoadU(d, a + i + 2 * kL), hn::LoadU(d, b + i + 2 * kL), s2);
-    s3 = hn::MulAdd(hn::LoadU(d, a + i + 3 * kL), hn::LoadU(d, b + i + 3 * kL), s3);
-  }
-  for (; i + kL <= n; i += kL) s0 = hn::MulAdd(hn::LoadU(d, a + i), hn::LoadU(d, b + i), s0);
-  if (i < n) {
-    const auto rest = hn::FirstN(d, static_cast<std::size_t>(n - i));
-    s1 = hn::MulAdd(hn::MaskedLoad(rest, d, a + i), hn::MaskedLoad(rest, d, b + i), s1);
-  }
-  return hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3))));
-}
-
-/// x.n is 1.
-template <class T>
-void matrix_vector(const Product<T>& x) {
-  const T* b = x.b;
-  Scratch<T> copy(x.b_row == 1 ? 0 : x.k, 0);
-  if (x.b_row != 1) {
-    for (int64_t p = 0; p < x.k; ++p) copy.data()[p] = x.b[p * x.b_row];
-    b = copy.data();
-  }
-  const auto put = [&](int64_t i, T sum) {
-    T& c = x.c[i * x.c_row];
-    c = x.alpha * sum + (x.s ? x.beta * x.s[i * x.s_row] : T(0));
+  using V = hn::Vec<decltype(d)>;
+  constexpr int64_t kCount = sizeof...(R);
+  const int64_t rows = std::min(kCount, x.m - i), columns = std::min(x.n - j, kLanes<T>);
+  const T* const a[] = {x.a + (i + std::min<int64_t>(R, rows - 1)) * x.a_row...};
+  V sum[kCount] = {((void)R, hn::Zero(d))...};
+  const T* b = x.b + j;
+  const auto run = [&](auto load) HWY_ATTR {
+    for (int64_t p = 0; p < x.k; ++p, b += x.b_row) {
+      const V row = load(b);
+      ((sum[R] = hn::MulAdd(hn::Set(d, a[R][p * x.a_column]), row, sum[R])), ...);
+    }
   };
-  const int64_t grain = std::max<int64_t>(1, kParallelWork / 4 / std::max<int64_t>(x.k, 1));
-  parallel_for(0, x.m, grain, [&](int64_t begin, int64_t end) {
-    if (x.a_row != 1 || x.a_column == 1) {
-      for (int64_t i = begin; i < end; ++i) {
-        const T* const a = x.a + i * x.a_row;
-        if (x.a_column == 1) {
-          put(i, dot(a, b, x.k));
-          continue;
-        }
-        T sum = 0;
-        for (int64_t p = 0; p < x.k; ++p) sum += a[p * x.a_column] * b[p];
-        put(i, sum);
-      }
-      return;
-    }
-    constexpr int64_t kChunk = 8 * kLanes<T>;  // columns of a are contiguous: eight vectors of sums
-    for (int64_t i = begin; i < end; i += kChunk) {
-      const int64_t count = std::min(kChunk, end - i);
-      HWY_ALIGN T sums[kChunk] = {};
-      for (int64_t p = 0; p < x.k; ++p) {
-        const T* const a = x.a + i + p * x.a_column;
-        const T factor = b[p];
-        if (count == kChunk)
-          for (int64_t r = 0; r < kChunk; ++r) sums[r] += a[r] * factor;
-        else
-          for (int64_t r = 0; r < count; ++r) sums[r] += a[r] * factor;
-      }
-      for (int64_t r = 0; r < count; ++r) put(i + r, sums[r]);
-    }
-  });
+  const auto mask = hn::FirstN(d, static_cast<std::size_t>(columns));
+  if (columns == kLanes<T>)
+    run([&](const T* from) HWY_ATTR { return hn::LoadU(d, from); });
+  else
+    run([&](const T* from) HWY_ATTR { return hn::MaskedLoad(mask, d, from); });
+  const Target<T> target{x.c + i * x.c_row + j * x.c_column,
+                         x.s ? x.s + i * x.s_row + j * x.s_column : nullptr,
+                         x.c_row,
+                         x.c_column,
+                         x.s_row,
+                         x.s_column,
+                         x.alpha,
+                         x.beta,
+                         rows,
+                         columns};
+  ((static_cast<int64_t>(R) < rows ? store_row(target, R, 0, sum[R]) : void()), ...);
+}
+/// Small products, which packing would cost more than multiplying.
+template <class T>
+void multiply_small(const Product<T>& x) {
+  for (int64_t i = 0; i<x.m; i += x.m - i> 4 ? 8 : 4)
+    for (int64_t j = 0; j < x.n; j += kLanes<T>)
+      x.m - i > 4 ? direct_tile(x, i, j, std::make_index_sequence<8>())
+                  : direct_tile(x, i, j, std::make_index_sequence<4>());
 }
 
-// --- matrices ----------------------------------------------------------------------------------------------------
 /// Rows [i0, i1) x columns [j0, j1) of one block (p0, depth) of k; `packed` holds b's panels of columns from jc on.
 template <class T>
 void multiply_block(const Product<T>& x, const T* packed, int64_t jc, int64_t p0, int64_t depth, int64_t i0, int64_t i1,
@@ -270,6 +225,7 @@ void multiply(const Product<T>& x) {
   if (x.n == 1) return matrix_vector(x);
   if (x.m == 1) return matrix_vector(x.transposed());
   if (x.c_column != 1 && x.c_row == 1) return multiply(x.transposed());
+  if (x.b_column == 1 && x.m * x.n * x.k <= kSmall) return multiply_small(x);
   constexpr int64_t kPanel = 2 * kLanes<T>;
   const bool serial = x.m * x.n * x.k < kParallelWork || in_parallel_region();
   const int64_t threads = serial ? 1 : num_threads();
