@@ -6,10 +6,20 @@
 
 namespace tenon {
 namespace {
-constinit bool tf32_allowed = false;
+constexpr std::string_view kPrecisions[] = {"highest", "high", "medium"};
+constinit int precision_chosen = 0;
+}  // namespace
+void set_float32_matmul_precision(std::string_view precision) {
+  for (int i = 0; i < 3; ++i)
+    if (precision == kPrecisions[i]) return __atomic_store_n(&precision_chosen, i, __ATOMIC_RELAXED);
+  detail::fail<ValueError>("set_float32_matmul_precision: precision: expected highest, high or medium, got ",
+                           precision);
 }
-bool allow_tf32() { return __atomic_load_n(&tf32_allowed, __ATOMIC_RELAXED); }
-void set_allow_tf32(bool on) { __atomic_store_n(&tf32_allowed, on, __ATOMIC_RELAXED); }
+std::string_view float32_matmul_precision() {
+  return kPrecisions[__atomic_load_n(&precision_chosen, __ATOMIC_RELAXED)];
+}
+bool allow_tf32() { return __atomic_load_n(&precision_chosen, __ATOMIC_RELAXED) != 0; }
+void set_allow_tf32(bool on) { __atomic_store_n(&precision_chosen, on ? 1 : 0, __ATOMIC_RELAXED); }
 }  // namespace tenon
 
 namespace tenon::impl {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <tenon/dispatch/register.h>
+#include <tenon/dispatch/registry.h>
 
 namespace tenon {
 
@@ -29,11 +30,15 @@ TENON_OP(dot, "dot(Tensor self, Tensor tensor) -> Tensor", composite, kNoInplace
          void())
 TENON_OP(matmul, "matmul(Tensor self, Tensor other) -> Tensor", composite, kNoInplace,
          Tensor(const Tensor&, const Tensor&), void())
+TENON_ALIAS("linalg_matmul", "matmul")
 TENON_OP(linear, "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", composite, kNoInplace,
          Tensor(const Tensor&, const Tensor&, const Tensor&), void())
 
-/// Whether CUDA may multiply float32 (and complex64) matrices through TF32, which keeps 10 bits of the mantissa; off
-/// unless set. Any thread; counts for products queued from then on.
+/// How float32 (and complex64) matrices are multiplied on CUDA: "highest" (the default) in float32, "high" and "medium"
+/// through TF32, which keeps 10 bits of the mantissa. allow_tf32 asks for, or sets, all but "highest". Any thread; counts
+/// for products queued from then on. ValueError on another word.
+TENON_API void set_float32_matmul_precision(std::string_view precision);
+TENON_API std::string_view float32_matmul_precision();
 TENON_API bool allow_tf32();
 TENON_API void set_allow_tf32(bool on);
 
