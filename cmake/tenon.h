@@ -25,6 +25,7 @@
 #include <tenon/ops/generator.h>
 #include <tenon/ops/histogram.h>
 #include <tenon/ops/index.h>
+#include <tenon/ops/linalg.h>
 #include <tenon/ops/loss.h>
 #include <tenon/ops/matmul.h>
 #include <tenon/ops/nonzero.h>

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Linear algebra made of matrix products. Arguments of one product have one dtype unless said otherwise.
+//
+//   outer        [m] x [n] -> [m, n]; dtypes promote.
+//   inner        Over the last dimension of both; a 0-dim tensor multiplies.
+//   vdot         [k] x [k] -> 0-dim, self conjugated.
+//   linalg_vecdot  The same over `dim` of tensors that broadcast. Floating and complex dtypes.
+//   kron         Kronecker product; the smaller rank is padded in front with ones. Up to 8 dimensions.
+//   linalg_cross Of the vectors of size 3 along `dim`; all other dimensions broadcast, ranks agree. cross: `dim` is the
+//                first dimension of self with size 3 unless given.
+//   addmv, addr, addbmm  beta * self + alpha * (mat @ vec, outer(vec1, vec2), the sum of batch1 @ batch2 over the batch);
+//                self broadcasts and is not read when beta is 0. addr promotes dtypes and takes bool ("or" of "and").
+//   tensordot    Over pairs of dimensions, or over the last `dims` of self and the first `dims` of other. Of a pair
+//                either may have size 1.
+//   einsum       Letters name dimensions; "..." stands for all others, which broadcast; a letter twice in one operand is
+//                its diagonal. Without "->" the result has "..." and then the letters that occur once, A-Z before a-z.
+//                Operands are contracted in pairs, in the order that costs the fewest multiplications (searched
+//                exhaustively up to 6 operands, beyond that the cheapest pair first).
+//   linalg_multi_dot  Product of a chain of matrices in the cheapest order; the ends may be vectors.
+//   linalg_matrix_power  Square matrices to the power n >= 0.
+//   cov, corrcoef  Covariances and correlations of variables (rows) over observations (columns), as NumPy. Frequency
+//                weights are integers, `aweights` are floats. Integers are computed in the default float.
+//   cdist        [..., n, k] and [..., m, k] -> [..., n, m], p-norms of differences; at distance 0 the gradient is 0.
+//                compute_mode, for p = 2: "use_mm_for_euclid_dist" goes through a matrix product, which loses digits of
+//                small distances, "donot_use_mm_for_euclid_dist" does not, the default does beyond 25 rows.
+//
+// ShapeError, DtypeError, ValueError, IndexError.
+#pragma once
+
+#include <tenon/dispatch/register.h>
+#include <tenon/dispatch/registry.h>
+
+namespace tenon {
+
+#define TENON_TENSOR_OP(name, schema, flags, ...) \
+  TENON_OP(name, schema " -> Tensor", composite, flags, Tensor(__VA_ARGS__), void())
+#define TENON_PRODUCT(name, first, second)                                                                         \
+  TENON_TENSOR_OP(name, #name "(Tensor " #first ", Tensor " #second ")", kNoInplace, const Tensor&, const Tensor&) \
+  inline Tensor name(const Tensor& first, const Tensor& second) { return op::name(first, second); }
+#define TENON_ADD_PRODUCT(name, first, second)                                                                    \
+  TENON_TENSOR_OP(name,                                                                                           \
+                  #name "(Tensor self, Tensor " #first ", Tensor " #second ", *, Scalar beta=1, Scalar alpha=1)", \
+                  kPlain, const Tensor&, const Tensor&, const Tensor&, const Scalar&, const Scalar&)              \
+  inline Tensor name(const Tensor& self, const Tensor& first, const Tensor& second, const Scalar& beta = 1,       \
+                     const Scalar& alpha = 1) {                                                                   \
+    return op::name(self, first, second, beta, alpha);                                                            \
+  }
+TENON_PRODUCT(outer, self, vec2)
+TENON_ALIAS("ger", "outer")
+TENON_PRODUCT(inner, self, other)
+TENON_PRODUCT(vdot, self, other)
+TENON_PRODUCT(kron, self, other)
+TENON_ADD_PRODUCT(addmv, mat, vec)
+TENON_ADD_PRODUCT(addr, vec1, vec2)
+TENON_ADD_PRODUCT(addbmm, batch1, batch2)
+#undef TENON_PRODUCT
+#undef TENON_ADD_PRODUCT
+TENON_TENSOR_OP(linalg_vecdot, "linalg_vecdot(Tensor x, Tensor y, *, int dim=-1)", kNoInplace, const Tensor&,
+                const Tensor&, int64_t)
+TENON_TENSOR_OP(linalg_cross, "linalg_cross(Tensor self, Tensor other, *, int dim=-1)", kNoInplace, const Tensor&,
+                const Tensor&, int64_t)
+TENON_TENSOR_OP(cross, "cross(Tensor self, Tensor other, int? dim=None)", kNoInplace, const Tensor&, const Tensor&,
+                std::optional<int64_t>)
+TENON_TENSOR_OP(tensordot, "tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other)", kNoInplace,
+                const Tensor&, const Tensor&, IntArrayRef, IntArrayRef)
+TENON_TENSOR_OP(tensordot_dims, "tensordot.dims(Tensor self, Tensor other, int dims=2)", kNoInplace, const Tensor&,
+                const Tensor&, int64_t)
+TENON_TENSOR_OP(einsum, "einsum(str equation, Tensor[] tensors)", kNoInplace, std::string_view, TensorList)
+TENON_TENSOR_OP(linalg_multi_dot, "linalg_multi_dot(Tensor[] tensors)", kNoInplace, TensorList)
+TENON_ALIAS("chain_matmul", "linalg_multi_dot")
+TENON_TENSOR_OP(linalg_matrix_power, "linalg_matrix_power(Tensor self, int n)", kNoInplace, const Tensor&, int64_t)
+TENON_ALIAS("matrix_power", "linalg_matrix_power")
+TENON_TENSOR_OP(cov, "cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None)", kNoInplace,
+                const Tensor&, int64_t, const Tensor&, const Tensor&)
+TENON_TENSOR_OP(corrcoef, "corrcoef(Tensor self)", kNoInplace, const Tensor&)
+TENON_TENSOR_OP(cdist, "cdist(Tensor x1, Tensor x2, float p=2, str compute_mode='use_mm_for_euclid_dist_if_necessary')",
+                kNoInplace, const Tensor&, const Tensor&, double, std::string_view)
+#undef TENON_TENSOR_OP
+
+inline Tensor vecdot(const Tensor& x, const Tensor& y, int64_t dim = -1) { return op::linalg_vecdot(x, y, dim); }
+TENON_API Tensor cross(const Tensor& self, const Tensor& other, std::optional<int64_t> dim = {});
+TENON_API Tensor tensordot(const Tensor& self, const Tensor& other, IntArrayRef dims_self, IntArrayRef dims_other);
+TENON_API Tensor tensordot(const Tensor& self, const Tensor& other, int64_t dims = 2);
+TENON_API Tensor einsum(std::string_view equation, TensorList tensors);
+TENON_API Tensor einsum(std::string_view equation, std::initializer_list<Tensor> tensors);
+inline Tensor multi_dot(TensorList tensors) { return op::linalg_multi_dot(tensors); }
+inline Tensor matrix_power(const Tensor& self, int64_t n) { return op::linalg_matrix_power(self, n); }
+TENON_API Tensor cov(const Tensor& self, int64_t correction = 1, const Tensor& fweights = {},
+                     const Tensor& aweights = {});
+inline Tensor corrcoef(const Tensor& self) { return op::corrcoef(self); }
+TENON_API Tensor cdist(const Tensor& x1, const Tensor& x2, double p = 2,
+                       std::string_view compute_mode = "use_mm_for_euclid_dist_if_necessary");
+
+}  // namespace tenon
