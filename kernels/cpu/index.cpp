@@ -217,7 +217,9 @@ void each_indexed(const char* who, const Tensor& index, const Tensor& a, const T
   const std::size_t last = n - 1;
   const int64_t width = dim == last ? 1 : index.sizes()[last], length = index.sizes()[dim];
   const int64_t lines = index.numel() / (width * length), span = dim == last ? length : width;
-  const int64_t piece = !kReads && dim == last ? span : std::max<int64_t>(64, span / (2 * num_threads()));
+  // Columns are few enough for what they reach in `a` to stay in a core's cache.
+  int64_t piece = !kReads && dim == last ? span : std::max<int64_t>(64, span / (2 * num_threads()));
+  if (dim != last) piece = std::max<int64_t>(64, std::min(piece, 65536 / a.sizes()[dim]));
   const int64_t pieces = (span + piece - 1) / piece;
   const int64_t index_step = index.strides()[dim], b_step = b.strides()[dim];
   const int64_t a_last = a.strides()[last], b_last = b.strides()[last], index_last = index.strides()[last];

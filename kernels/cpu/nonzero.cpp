@@ -33,10 +33,16 @@ void nonzero_cpu(const Tensor& places, const Tensor& mask) {
         DimVector at(dims, 0);
         int64_t row = i / width, column = i % width;
         for (std::size_t d = dims - 1; d-- > 0; row /= sizes[d]) at[d] = row % sizes[d];
-        for (const int64_t stop = std::min(last, i - column + width); i < stop; ++i, ++column) {
-          if (values[i] == 0) continue;
-          for (std::size_t d = 0; d + 1 < dims; ++d) *to++ = at[d];
-          *to++ = column;
+        for (const int64_t stop = std::min(last, i - column + width); i < stop;) {
+          int64_t found[256], count = 0;  // without a branch on what is found
+          for (const int64_t end_of_block = std::min(stop, i + 256); i < end_of_block; ++i, ++column) {
+            found[count] = column;
+            count += values[i] != 0 ? 1 : 0;
+          }
+          for (int64_t k = 0; k < count; ++k) {
+            for (std::size_t d = 0; d + 1 < dims; ++d) *to++ = at[d];
+            *to++ = found[k];
+          }
         }
       }
     }

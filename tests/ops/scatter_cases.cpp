@@ -43,7 +43,7 @@ Number fold(const std::string& reduce, DType t, Number a, Number b) {
                     : Number(a.z * b.z);
   if (reduce == "amax" || reduce == "amin") {
     if (std::isnan(a.re()) || std::isnan(b.re())) return std::isnan(a.re()) ? a : b;
-    return (reduce == "amax") == (a.re() > b.re()) ? a : b;
+    return (reduce == "amax") == (integral ? a.i > b.i : a.re() > b.re()) ? a : b;
   }
   return integral ? convert(a.i + b.i, kInt64, t) : Number(a.z + b.z);
 }
@@ -202,6 +202,14 @@ TENON_OP_CASES(scatter) {
       .ulp(8)
       .reference(reduction(false))
       .samples([=](Inputs& in) { reductions(in, false); })
+      .samples([](Inputs& in) {  // NaN stays, infinities and extreme integers are kept by what starts from them
+        const Tensor special = in.special(2);
+        const int64_t n = special.numel();
+        for (const char* reduce : {"amax", "amin"})
+          for (const bool include : {true, false})
+            if (!is_complex(in.dtype()))
+              in.add({in.tensor({4}), 0, in.index({n}, 4), special, reduce}, {{"include_self", include}}).no_gradient();
+      })
       .error<IndexError>("index",
                          [](Inputs& in) {
                            in.add({in.tensor({3}), 0, in.integers({3}), in.tensor({1}), "amax"});
