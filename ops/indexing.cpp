@@ -263,14 +263,20 @@ Tensor index(Call&, const Tensor& self, TensorList indices) {
 Tensor index_put(Call& call, const Tensor& self, TensorList indices, const Tensor& values, bool accumulate) {
   TENON_CHECK(values.dtype() == self.dtype(), DtypeError, "index_put: values: expected the dtype of self, ",
               self.dtype(), ", got ", values.dtype());
+  TENON_CHECK(call.form != dispatch::Form::inplace || !dispatch::overlaps_itself(self), AliasError,
+              "index_put_: self has several elements at one address (an expanded tensor); write to a clone() instead");
+  const auto expanded = [&](const DimVector& sizes) {
+    TENON_CHECK(dispatch::broadcast_sizes(sizes, values.sizes(), "index_put: values") == IntArrayRef(sizes), ShapeError,
+                "index_put: values: expected sizes that broadcast to ", sizes, ", got ", values.sizes());
+    return values.to(self.device()).expand(sizes);
+  };
   if (!any_defined(indices)) {
-    const Tensor wide = values.to(self.device()).expand(self.sizes());
+    const Tensor wide = expanded(self.sizes());
     return accumulate ? op::add(self, wide, 1) : wide.clone();
   }
   const Plan plan = make_index_plan("index_put", self, indices);
-  const Tensor source = values.to(self.device())
-                            .expand(joined(plan.before, plan.broadcast, plan.after))
-                            .reshape(joined(plan.before, plan.picked, plan.after));
+  const Tensor source =
+      expanded(joined(plan.before, plan.broadcast, plan.after)).reshape(joined(plan.before, plan.picked, plan.after));
   const Tensor flat = merged_view(self, plan);
   if (call.form == dispatch::Form::inplace && flat.storage() == self.storage()) {
     // Only what is picked is touched.
@@ -309,16 +315,18 @@ Tensor Tensor::index(std::span<const TensorIndex> indices) const {
 Tensor& Tensor::index_put_(std::initializer_list<TensorIndex> indices, const Operand& value) {
   std::vector<Tensor> tensors;
   Tensor x = apply_views(*this, {indices.begin(), indices.size()}, tensors);
+  Tensor given = value.is_tensor() ? value.tensor() : Tensor();
+  while (value.is_tensor() && given.dim() > 0 && given.size(0) == 1) given = given.select(0, 0);  // broadcast again
   if (tensors.empty()) {
     if (value.is_tensor())
-      x.copy_(value.tensor());
+      x.copy_(given);
     else
       x.fill_(value.number());
     return *this;
   }
   Tensor values;
   if (value.is_tensor()) {
-    values = value.tensor().to(x.dtype());
+    values = given.to(x.dtype());
   } else {
     values = make_tensor(IntArrayRef(), x.dtype(), x.device());
     values.fill_(value.number());

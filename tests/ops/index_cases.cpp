@@ -523,7 +523,6 @@ TENON_OP_CASES(index) {
         in.add({in.tensor({3}), List{in.boolean({4})}});
       });
   op_case(op::index_put)
-      .errors_name("index")
       .dtypes(kAll)
       .gradient()
       .ulp(8)
@@ -542,6 +541,10 @@ TENON_OP_CASES(index) {
       .error<IndexError>("",
                          [](Inputs& in) {
                            in.add({in.tensor({3}), List{in.integers({10})}, in.tensor({1})});
+                         })
+      .error<ShapeError>("values",
+                         [](Inputs& in) {
+                           in.add({in.tensor({3}), List{in.integers({1})}, in.tensor({2})});
                          })
       .error<DtypeError>("values", [](Inputs& in) {
         in.add({in.tensor({3}), List{in.integers({0})}, in.tensor({1}, 0, 1, kFloat64)});

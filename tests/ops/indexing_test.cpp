@@ -122,7 +122,12 @@ TEST_CASE("writing by index changes what is picked, in every layout", "[ops]") {
     x.index_put_({Slice(1), ints({3, 0}, {2})}, x.index({Slice(0, 2), ints({3, 0}, {2})}));  // reads what it writes
     CHECK(values(x) == Values{0, 0, 0, 1, 0, 0, 0, 1, 0, 5, 0, 2});
     CHECK(x.data_ptr() == place);
+    x.index_put_({Slice(0, 2), 0}, ints({8, 9}, {1, 1, 2}));  // leading ones of a value count for nothing
+    x.index_put_({ints({0}, {1}), Slice(1, 3)}, ints({3, 4}, {1, 1, 2}));
+    CHECK(values(x) == Values{8, 3, 4, 1, 9, 0, 0, 1, 0, 5, 0, 2});
   }
+  Tensor wide = zeros({1}).expand({3});
+  CHECK_THROWS_AS(index_put_(wide, std::vector<Tensor>{ints({1}, {1})}, ones({1})), AliasError);
 }
 
 TEST_CASE("writing by index under autograd", "[ops][autograd]") {
