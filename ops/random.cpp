@@ -8,6 +8,7 @@
 #include <tenon/dispatch/pointwise.h>
 #include <tenon/ops/binary.h>
 #include <tenon/ops/compare.h>
+#include <tenon/ops/factory.h>
 #include <tenon/ops/reduce.h>
 #include <tenon/ops/scan.h>
 #include <tenon/ops/search.h>
@@ -72,11 +73,6 @@ Tensor with_grad(Tensor t, bool requires_grad) {
   if (requires_grad) t.impl()->set_requires_grad(true);
   return t;
 }
-Tensor like(const Tensor& self, std::optional<DType> dtype, std::optional<Device> device) {
-  return make_tensor(self.sizes(), dtype.value_or(self.dtype()), device.value_or(self.device()),
-                     dispatch::is_dense(self) ? self.strides() : IntArrayRef());
-}
-
 void check_probability(const Call& call, double p) {
   TENON_CHECK(p >= 0 && p <= 1, ValueError, call.name(), ": p: expected a probability between 0 and 1, got ", p);
 }
@@ -319,22 +315,22 @@ Tensor randint_low(Call&, int64_t low, int64_t high, IntArrayRef size, std::opti
   return with_grad(op::random.inplace(out, out, low, high), requires_grad);
 }
 Tensor rand_like(Call&, const Tensor& self, std::optional<DType> dtype, std::optional<Device> device,
-                 bool requires_grad) {
-  const Tensor out = like(self, dtype, device);
+                 bool requires_grad, std::optional<MemoryFormat> format) {
+  const Tensor out = op::empty_like(self, dtype, device, format);
   return with_grad(op::uniform.inplace(out, out, 0, 1), requires_grad);
 }
 Tensor randn_like(Call&, const Tensor& self, std::optional<DType> dtype, std::optional<Device> device,
-                  bool requires_grad) {
-  const Tensor out = like(self, dtype, device);
+                  bool requires_grad, std::optional<MemoryFormat> format) {
+  const Tensor out = op::empty_like(self, dtype, device, format);
   return with_grad(op::normal.inplace(out, out, 0, 1), requires_grad);
 }
 Tensor randint_like(Call&, const Tensor& self, int64_t high, std::optional<DType> dtype, std::optional<Device> device,
-                    bool requires_grad) {
-  return op::randint_like_low(self, 0, high, dtype, device, requires_grad);
+                    bool requires_grad, std::optional<MemoryFormat> format) {
+  return op::randint_like_low(self, 0, high, dtype, device, requires_grad, format);
 }
 Tensor randint_like_low(Call&, const Tensor& self, int64_t low, int64_t high, std::optional<DType> dtype,
-                        std::optional<Device> device, bool requires_grad) {
-  const Tensor out = like(self, dtype, device);
+                        std::optional<Device> device, bool requires_grad, std::optional<MemoryFormat> format) {
+  const Tensor out = op::empty_like(self, dtype, device, format);
   return with_grad(op::random.inplace(out, out, low, high), requires_grad);
 }
 

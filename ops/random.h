@@ -9,6 +9,18 @@
 
 namespace tenon {
 
+#define TENON_FACTORY(name, schema, ...)                                                                               \
+  TENON_OP(name, schema ", *, dtype? dtype=None, device? device=None, bool requires_grad=False) -> Tensor", composite, \
+           kNoInplace, Tensor(__VA_ARGS__, std::optional<DType>, std::optional<Device>, bool), void())
+#define TENON_LIKE(name, schema, ...)                                                                           \
+  TENON_OP(name,                                                                                                \
+           schema                                                                                               \
+           ", *, dtype? dtype=None, device? device=None, bool requires_grad=False, memory_format? "             \
+           "memory_format=None) -> Tensor",                                                                     \
+           composite, kNoInplace,                                                                               \
+           Tensor(__VA_ARGS__, std::optional<DType>, std::optional<Device>, bool, std::optional<MemoryFormat>), \
+           void())
+
 // Kernels write every element of `out`, which is contiguous and not empty; the counters they use are reserved.
 TENON_OP(uniform, "uniform(Tensor self, float from=0, float to=1) -> Tensor", kernel, kNonDifferentiable,
          Tensor(const Tensor&, double, double),
@@ -20,11 +32,7 @@ TENON_OP(normal_mean, "normal.Tensor_float(Tensor mean, float std=1) -> Tensor",
          Tensor(const Tensor&, double), void())
 TENON_OP(normal_std, "normal.float_Tensor(float mean, Tensor std) -> Tensor", composite, kNoInplace,
          Tensor(double, const Tensor&), void())
-TENON_OP(normal_sizes,
-         "normal.float_float(float mean, float std, int[] size, *, dtype? dtype=None, device? device=None, bool "
-         "requires_grad=False) -> Tensor",
-         composite, kNoInplace, Tensor(double, double, IntArrayRef, std::optional<DType>, std::optional<Device>, bool),
-         void())
+TENON_FACTORY(normal_sizes, "normal.float_float(float mean, float std, int[] size", double, double, IntArrayRef)
 TENON_OP(normal, "normal(Tensor self, float mean=0, float std=1) -> Tensor", kernel, kNonDifferentiable,
          Tensor(const Tensor&, double, double),
          void(const Tensor& out, double mean, double std, const PhiloxState& state))
@@ -63,24 +71,16 @@ TENON_OP(native_dropout_backward, "native_dropout_backward(Tensor grad_output, T
 TENON_OP(dropout, "dropout(Tensor input, float p=0.5, bool training=True, bool inplace=False) -> Tensor", composite,
          kPlain, Tensor(const Tensor&, double, bool, bool), void())
 
-#define TENON_FACTORY_ARGUMENTS "*, dtype? dtype=None, device? device=None, bool requires_grad=False) -> Tensor"
-TENON_OP(rand, "rand(int[] size, " TENON_FACTORY_ARGUMENTS, composite, kNoInplace,
-         Tensor(IntArrayRef, std::optional<DType>, std::optional<Device>, bool), void())
-TENON_OP(randn, "randn(int[] size, " TENON_FACTORY_ARGUMENTS, composite, kNoInplace,
-         Tensor(IntArrayRef, std::optional<DType>, std::optional<Device>, bool), void())
-TENON_OP(randint, "randint(int high, int[] size, " TENON_FACTORY_ARGUMENTS, composite, kNoInplace,
-         Tensor(int64_t, IntArrayRef, std::optional<DType>, std::optional<Device>, bool), void())
-TENON_OP(randint_low, "randint.low(int low, int high, int[] size, " TENON_FACTORY_ARGUMENTS, composite, kNoInplace,
-         Tensor(int64_t, int64_t, IntArrayRef, std::optional<DType>, std::optional<Device>, bool), void())
-TENON_OP(rand_like, "rand_like(Tensor self, " TENON_FACTORY_ARGUMENTS, composite, kNoInplace,
-         Tensor(const Tensor&, std::optional<DType>, std::optional<Device>, bool), void())
-TENON_OP(randn_like, "randn_like(Tensor self, " TENON_FACTORY_ARGUMENTS, composite, kNoInplace,
-         Tensor(const Tensor&, std::optional<DType>, std::optional<Device>, bool), void())
-TENON_OP(randint_like, "randint_like(Tensor self, int high, " TENON_FACTORY_ARGUMENTS, composite, kNoInplace,
-         Tensor(const Tensor&, int64_t, std::optional<DType>, std::optional<Device>, bool), void())
-TENON_OP(randint_like_low, "randint_like.low_dtype(Tensor self, int low, int high, " TENON_FACTORY_ARGUMENTS, composite,
-         kNoInplace, Tensor(const Tensor&, int64_t, int64_t, std::optional<DType>, std::optional<Device>, bool), void())
-#undef TENON_FACTORY_ARGUMENTS
+TENON_FACTORY(rand, "rand(int[] size", IntArrayRef)
+TENON_FACTORY(randn, "randn(int[] size", IntArrayRef)
+TENON_FACTORY(randint, "randint(int high, int[] size", int64_t, IntArrayRef)
+TENON_FACTORY(randint_low, "randint.low(int low, int high, int[] size", int64_t, int64_t, IntArrayRef)
+TENON_LIKE(rand_like, "rand_like(Tensor self", const Tensor&)
+TENON_LIKE(randn_like, "randn_like(Tensor self", const Tensor&)
+TENON_LIKE(randint_like, "randint_like(Tensor self, int high", const Tensor&, int64_t)
+TENON_LIKE(randint_like_low, "randint_like.low_dtype(Tensor self, int low, int high", const Tensor&, int64_t, int64_t)
+#undef TENON_FACTORY
+#undef TENON_LIKE
 
 /// Uniform on [0, 1). Default float unless `options` name a floating or complex dtype.
 inline Tensor rand(IntArrayRef sizes, const TensorOptions& o = {}) {
@@ -106,13 +106,13 @@ inline Tensor randperm(int64_t n, const TensorOptions& o = {}) {
   return op::randperm(n, o.dtype(), o.device(), o.requires_grad());
 }
 inline Tensor rand_like(const Tensor& self, const TensorOptions& o = {}) {
-  return op::rand_like(self, o.dtype(), o.device(), o.requires_grad());
+  return op::rand_like(self, o.dtype(), o.device(), o.requires_grad(), o.memory_format());
 }
 inline Tensor randn_like(const Tensor& self, const TensorOptions& o = {}) {
-  return op::randn_like(self, o.dtype(), o.device(), o.requires_grad());
+  return op::randn_like(self, o.dtype(), o.device(), o.requires_grad(), o.memory_format());
 }
 inline Tensor randint_like(const Tensor& self, int64_t low, int64_t high, const TensorOptions& o = {}) {
-  return op::randint_like_low(self, low, high, o.dtype(), o.device(), o.requires_grad());
+  return op::randint_like_low(self, low, high, o.dtype(), o.device(), o.requires_grad(), o.memory_format());
 }
 /// Fills self, in place. Returns it. uniform_: from <= x < to.
 inline Tensor uniform_(const Tensor& self, double from = 0, double to = 1) {

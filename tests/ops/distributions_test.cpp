@@ -294,6 +294,47 @@ TEST_CASE("random numbers do not depend on the number of threads, and have no gr
   CHECK_FALSE(bernoulli(w).requires_grad());
 }
 
+TEST_CASE("a GPU draws the CPU's numbers: uniform ones and integers bit for bit, others to 4 ULP", "[ops][cuda]") {
+  TENON_REQUIRE_CUDA();
+  const int64_t n = 70001;
+  const auto both = [&](DType t, double tolerance, const std::function<Tensor(const Tensor&)>& draw) {
+    std::vector<double> drawn[2];
+    for (const Device d : {Device(kCPU), Device(kCUDA)}) {
+      manual_seed(29);
+      const Tensor x = empty({n + 3}, TensorOptions(t).device(d)).slice(0, 3);
+      draw(x);  // the second draw begins where the first has ended
+      drawn[d.is_cuda()] = draw(x).to(Device(kCPU), kFloat64).to_vector<double>();
+    }
+    double apart = 0;
+    for (std::size_t i = 0; i < drawn[0].size(); ++i)
+      apart = std::max(apart, std::abs(drawn[0][i] - drawn[1][i]) / std::max(std::abs(drawn[0][i]), 1e-30));
+    CAPTURE(name(t));
+    CHECK(apart <= tolerance);
+  };
+  for (const DType t : kFloating) {
+    const double ulps = t == kFloat64 ? 0x1p-50 : t == kFloat32 ? 0x1p-21 : resolution(t) * 2;
+    both(t, 0, [](const Tensor& x) { return uniform_(x); });
+    both(t, 0, [](const Tensor& x) { return uniform_(x, -3, 5); });
+    both(t, 0, [](const Tensor& x) { return random_(x); });
+    both(t, 0, [](const Tensor& x) { return bernoulli_(x, 0.3); });
+    both(t, 0, [&](const Tensor& x) { return bernoulli_(x, full({1}, 0.6, TensorOptions(t).device(x.device()))); });
+    both(t, ulps, [](const Tensor& x) { return normal_(x, 0, 2); });
+    both(t, ulps, [](const Tensor& x) { return exponential_(x, 1.5); });
+    both(t, ulps, [](const Tensor& x) { return cauchy_(x, 0, 2); });
+    both(t, ulps, [](const Tensor& x) { return geometric_(x, 0.01); });
+    both(t, 8 * ulps, [](const Tensor& x) { return log_normal_(x, 0.5, 1); });
+  }
+  both(kInt64, 0, [](const Tensor& x) { return random_(x, INT64_MIN, {}); });
+  both(kInt64, 0, [](const Tensor& x) { return geometric_(x, 1e-4); });
+  both(kUInt8, 0, [](const Tensor& x) { return geometric_(x, 0.1); });
+  both(kInt64, 0, [&](const Tensor& x) { return randperm(n, TensorOptions(kInt64).device(x.device())); });
+  const Tensor w = rand({40, 300}, kFloat64).mul_(bernoulli_(empty({40, 300}, kFloat64), 0.7));
+  for (const bool replacement : {false, true})
+    both(kInt64, 0, [&](const Tensor& x) { return multinomial(w.to(x.device()), 100, replacement); });
+  CHECK_THROWS_AS(multinomial(tensor({1.0, -1.0}).to(Device(kCUDA)), 1), ValueError);
+  CHECK(multinomial(tensor({0.0, 1.0}).to(Device(kCUDA)), 1).item<int64_t>() == 1);
+}
+
 TEST_CASE("fork_rng leaves the default generators as they were; reseed does not repeat itself", "[ops]") {
   manual_seed(28);
   rand({5});

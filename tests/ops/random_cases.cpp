@@ -40,6 +40,8 @@ Maker like(std::vector<Value> rest) {
     std::vector<Value> args = {in.tensor({3, 2}, 0, 1)};
     args.insert(args.end(), rest.begin(), rest.end());
     in.add(args, {{"dtype", kFloat64}});
+    args[0] = in.tensor({2, 3, 4, 5}, 0, 1);
+    in.add(args, {{"memory_format", MemoryFormat::channels_last}});
   };
 }
 
