@@ -69,6 +69,37 @@ void order() {
   expect(counts.sum().item<int64_t>() == 32 && bins.sizes() == x.sizes());
 }
 
+void draw() {
+  // [draw]
+  manual_seed(7);                                      // of all devices: they give the same numbers
+  Tensor u = rand({3}), n = normal(5, 0.5, {3});       // uniform in [0, 1); normal
+  Tensor k = randint(-3, 3, {100}), p = randperm(10);  // integers below 3; 0 to 9 in some order
+  Tensor e = exponential_(empty({4}), 2.0);            // there are cauchy_, geometric_, log_normal_, random_, ...
+  Tensor coins = bernoulli(full({5}, 0.3));            // 1 with these probabilities
+  Tensor picks = multinomial(tensor({1.0, 0.0, 3.0}), 1000, true);  // by weight: 2 often, 1 never
+  Tensor again;
+  {
+    Generator own;  // a stream of numbers apart
+    own.manual_seed(7);
+    const GeneratorGuard guard(own);  // for this thread's operators on its device
+    again = rand({3});                // those of u
+  }
+  const ForkRngGuard fork;  // when it ends, the default generators are as they are now
+  // [draw]
+  expect(again.eq(u).all().item<bool>() && n.numel() == 3 && k.amax().item<int>() < 3 && p.sum().item<int>() == 45);
+  expect(e.amin().item<float>() > 0 && coins.numel() == 5 && !picks.eq(1).any().item<bool>());
+}
+
+void parts() {
+  // [parts]
+  Tensor z = make_complex(tensor({3.0f, 0.0f}), tensor({4.0f, 1.0f}));  // 3 + 4i, i
+  Tensor r = abs(z), t = angle(z);                                      // back by polar(r, t)
+  real(z).mul_(2);                                                      // a view: z is 6 + 4i, i
+  Tensor pairs = view_as_real(z);                                       // [2, 2], the same memory
+  // [parts]
+  expect(r[0].item<float>() == 5 && t.numel() == 2 && pairs[0][0].item<float>() == 6);
+}
+
 void errors() {
   try {
     matmul(zeros({2, 3}), zeros({4, 5}));
@@ -85,6 +116,8 @@ int main() {
   index();
   compute();
   order();
+  draw();
+  parts();
   errors();
   std::cout << memory::memory_stats(kCPU).peak_allocated << " bytes at most\n";
 }
