@@ -19,6 +19,7 @@
 #include <tenon/ops/compare.h>
 #include <tenon/ops/complex.h>
 #include <tenon/ops/copy.h>
+#include <tenon/ops/decomposition.h>
 #include <tenon/ops/exponential.h>
 #include <tenon/ops/factory.h>
 #include <tenon/ops/finite.h>

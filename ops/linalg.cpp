@@ -10,6 +10,7 @@
 #include <tenon/ops/compare.h>
 #include <tenon/ops/complex.h>
 #include <tenon/ops/copy.h>
+#include <tenon/ops/decomposition.h>
 #include <tenon/ops/factory.h>
 #include <tenon/ops/matmul.h>
 #include <tenon/ops/reduce.h>
@@ -173,14 +174,13 @@ Tensor linalg_multi_dot(Call&, TensorList tensors) {
 Tensor linalg_matrix_power(Call&, const Tensor& self, int64_t n) {
   TENON_CHECK(self.dim() >= 2 && self.size(-1) == self.size(-2), ShapeError,
               "linalg_matrix_power: self: expected square matrices, got sizes ", self.sizes());
-  TENON_CHECK(n >= 0, ValueError, "linalg_matrix_power: n: expected at least 0, got ", n,
-              ": negative powers need linalg_inv, which is not available");
   if (n == 0) return eye(self.size(-1), self.options()).expand(self.sizes()).clone();
   if (n == 1) return self.clone();
-  Tensor power = self, result;
-  for (;; power = op::matmul(power, power)) {
-    if (n & 1) result = result.defined() ? op::matmul(result, power) : power;
-    if ((n >>= 1) == 0) return result;
+  Tensor power = n < 0 ? op::linalg_inv(self) : self, result;
+  for (uint64_t left = n < 0 ? -static_cast<uint64_t>(n) : static_cast<uint64_t>(n);;
+       power = op::matmul(power, power)) {
+    if (left & 1) result = result.defined() ? op::matmul(result, power) : power;
+    if ((left >>= 1) == 0) return result;
   }
 }
 

@@ -17,7 +17,7 @@
 //                Operands are contracted in pairs, in the order that costs the fewest multiplications (searched
 //                exhaustively up to 6 operands, beyond that the cheapest pair first).
 //   linalg_multi_dot  Product of a chain of matrices in the cheapest order; the ends may be vectors.
-//   linalg_matrix_power  Square matrices to the power n >= 0.
+//   linalg_matrix_power  Square matrices to the power n; a negative one inverts first.
 //   cov, corrcoef  Covariances and correlations of variables (rows) over observations (columns), as NumPy. Frequency
 //                weights are integers, `aweights` are floats. Integers are computed in the default float.
 //   cdist        [..., n, k] and [..., m, k] -> [..., n, m], p-norms of differences; at distance 0 the gradient is 0.

@@ -7,11 +7,13 @@
 #include <tenon/dispatch/pointwise.h>
 #include <tenon/ops/binary.h>
 #include <tenon/ops/compare.h>
+#include <tenon/ops/decomposition.h>
 #include <tenon/ops/reduce.h>
 #include <tenon/ops/unary.h>
 #include <tenon/ops/view.h>
 #include <tenon/ops/where.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace tenon::impl {
@@ -25,8 +27,23 @@ int64_t wrapped(const Call& call, int64_t dim, int64_t rank) {
   return dim < 0 ? dim + rank : dim;
 }
 
-[[noreturn]] void needs_singular_values(const Call& call) {
-  detail::fail<ValueError>(call.name(), ": norms of singular values (2, -2, \"nuc\") are not available");
+// "nuc" adds up the singular values, "max" and "min" pick one of them.
+Tensor of_singular_values(const Call& call, const Tensor& self, std::string_view how, IntArrayRef dim, bool keepdim,
+                          std::optional<DType> dtype) {
+  TENON_CHECK(dim.size() == 2, ValueError, call.name(), ": dim: expected two dimensions, got ", dim);
+  const int64_t rows = wrapped(call, dim[0], self.dim()), columns = wrapped(call, dim[1], self.dim());
+  TENON_CHECK(rows != columns, ValueError, call.name(), ": dim: expected two different dimensions, got ", dim);
+  DimVector order;
+  for (int64_t d = 0; d < self.dim(); ++d)
+    if (d != rows && d != columns) order.push_back(d);
+  order.push_back(rows), order.push_back(columns);
+  const Tensor x = dtype ? self.to(*dtype) : self;
+  const Tensor values = std::get<1>(op::_linalg_svd(x.permute(order)));
+  // The norm of matrices without elements is 0; the smallest of no values does not exist.
+  const Tensor norm = how == "min"                        ? amin(values, -1)
+                      : how == "nuc" || self.numel() == 0 ? sum(values, -1)
+                                                          : amax(values, -1);
+  return keepdim ? norm.unsqueeze(std::min(rows, columns)).unsqueeze(std::max(rows, columns)) : norm;
 }
 
 Tensor frobenius(const Tensor& self, OptionalDims dim, bool keepdim, std::optional<DType> dtype) {
@@ -53,7 +70,7 @@ Tensor linalg_matrix_norm(Call& call, const Tensor& self, const Scalar& ord, Int
   const int64_t rows = wrapped(call, dim[0], self.dim()), columns = wrapped(call, dim[1], self.dim());
   TENON_CHECK(rows != columns, ValueError, "linalg_matrix_norm: dim: expected two different dimensions, got ", dim);
   const double p = ord.real();
-  if (std::fabs(p) == 2) needs_singular_values(call);
+  if (std::fabs(p) == 2) return of_singular_values(call, self, p > 0 ? "max" : "min", dim, keepdim, dtype);
   TENON_CHECK(std::fabs(p) == 1 || std::isinf(p), ValueError,
               "linalg_matrix_norm: ord: expected 1, -1, 2, -2, inf, -inf or a string, got ", ord);
   const bool by_column = std::fabs(p) == 1;
@@ -69,7 +86,7 @@ Tensor linalg_matrix_norm(Call& call, const Tensor& self, const Scalar& ord, Int
 Tensor linalg_matrix_norm_str(Call& call, const Tensor& self, std::string_view ord, IntArrayRef dim, bool keepdim,
                               std::optional<DType> dtype) {
   TENON_CHECK(dim.size() == 2, ValueError, "linalg_matrix_norm: dim: expected two dimensions, got ", dim);
-  if (ord == "nuc") needs_singular_values(call);
+  if (ord == "nuc") return of_singular_values(call, self, ord, dim, keepdim, dtype);
   TENON_CHECK(ord == "fro", ValueError, "linalg_matrix_norm: ord: expected \"fro\" or \"nuc\", got \"", ord, "\"");
   return frobenius(self, dim, keepdim, dtype);
 }
@@ -97,7 +114,11 @@ Tensor norm(Call&, const Tensor& self, const std::optional<Scalar>& p, OptionalD
 }
 Tensor norm_str(Call& call, const Tensor& self, std::string_view p, OptionalDims dim, bool keepdim,
                 std::optional<DType> dtype) {
-  if (p == "nuc") needs_singular_values(call);
+  if (p == "nuc") {
+    TENON_CHECK((dim && !dim->empty()) || self.dim() == 2, ShapeError,
+                "norm: p: \"nuc\" needs a matrix or two dimensions, got sizes ", self.sizes());
+    return of_singular_values(call, self, p, dim && !dim->empty() ? *dim : IntArrayRef{0, 1}, keepdim, dtype);
+  }
   TENON_CHECK(p == "fro", ValueError, "norm: p: expected a number, \"fro\" or \"nuc\", got \"", p, "\"");
   return frobenius(self, dim, keepdim, dtype);
 }

@@ -23,7 +23,7 @@ inline Tensor vector_norm(const Tensor& self, const Scalar& ord = 2, IntArrayRef
   return op::linalg_vector_norm(self, ord, dim, keepdim, dtype);
 }
 /// Of the matrices in two dimensions: ord 1 (-1) the largest (smallest) sum of |column|, infinity (-infinity) of |row|,
-/// "fro" the root of all squares. The norms of singular values (2, -2, "nuc") are a ValueError: not available.
+/// "fro" the root of all squares, 2 (-2) the largest (smallest) singular value, "nuc" their sum.
 TENON_OP(linalg_matrix_norm,
          "linalg_matrix_norm(Tensor self, Scalar ord, int[] dim=[-2,-1], bool keepdim=False, *, dtype? dtype=None)"
          " -> Tensor",

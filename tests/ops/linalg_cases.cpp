@@ -20,42 +20,11 @@ using List = std::vector<Tensor>;
 const Dtypes kWide = {kFloat64, kFloat32};  // 16-bit intermediate results would be rounded
 const double kInfinity = std::numeric_limits<double>::infinity();
 
-/// beta * self + alpha * product, rounded once.
-Array added(const Args& a, const Array& product) {
-  const bool reads = a.number(3).z != Complex(0);
-  const DType t = product.dtype;
-  Array out = pointwise({product, a.array(0)}, DType::undefined, DType::undefined, [&](const Number* v) -> Number {
-    const Number &beta = a.number(3), &alpha = a.number(4);
-    if (!is_integral(t)) return alpha.z * v[0].z + (reads ? beta.z * v[1].z : Complex(0));
-    const uint64_t w = static_cast<uint64_t>(alpha.i) * static_cast<uint64_t>(v[0].i) +
-                       (reads ? static_cast<uint64_t>(beta.i) * static_cast<uint64_t>(v[1].i) : 0);
-    return convert(Number(static_cast<int64_t>(w)), kInt64, t);
-  });
-  out.dtype = t;
-  out.scale = product.scale;
-  for (double& s : out.scale) s = s * std::abs(a.number(4).z) + std::abs(a.number(3).z) * 4;
-  return out;
-}
-Reference added_to(std::string equation) {
-  return [equation = std::move(equation)](const Args& a) {
-    return std::vector<Array>{added(a, summed_products(equation, {a.array(1), a.array(2)}, a.array(1).dtype))};
-  };
-}
 Maker pairs(std::vector<std::pair<Sizes, Sizes>> sizes) {
   return [sizes = std::move(sizes)](Inputs& in) {
     for (const auto& [a, b] : sizes) in.add({in.tensor(a), in.tensor(b)});
   };
 }
-Maker add_samples(Sizes self, Sizes a, Sizes b) {
-  return [=](Inputs& in) {
-    in.add({in.tensor(self), in.tensor(a), in.tensor(b)});
-    in.add({in.tensor({}), in.tensor(a), in.tensor(b)}, {{"beta", 2}, {"alpha", 3}});
-    in.add({in.tensor({1}), in.tensor(a), in.tensor(b)}, {{"beta", 0}});
-    if (!in.is_floating()) return;
-    in.add({in.values({std::nan("")}, {1}), in.tensor(a), in.tensor(b)}, {{"beta", 0}, {"alpha", 0.5}}).no_gradient();
-  };
-}
-
 /// Components a1 b2 - a2 b1, a2 b0 - a0 b2, a0 b1 - a1 b0.
 Reference cross_of(bool named) {
   return [=](const Args& args) {
@@ -232,62 +201,6 @@ TENON_OP_CASES(linalg) {
       .reference(cross_of(false))
       .error<ShapeError>("self", pairs({{{2, 4}, {2, 4}}}));
 
-  op_case(op::addmv)
-      .dtypes(kNumbers)
-      .gradient()
-      .ulp(8)
-      .samples(add_samples({4}, {4, 3}, {3}))
-      .samples(add_samples({2}, {2, 0}, {0}))
-      .reference(added_to("ij,j"))
-      .error<ShapeError>("self", [](Inputs& in) {
-        in.add({in.tensor({3}), in.tensor({4, 3}), in.tensor({3})});
-      });
-  op_case(op::addr)
-      .dtypes(kNumbers)
-      .gradient()
-      .ulp(8)
-      .samples(add_samples({4, 3}, {4}, {3}))
-      .samples(add_samples({3}, {2}, {3}))
-      .reference(added_to("i,j"))
-      .error<DtypeError>(
-          "beta",
-          [](Inputs& in) {
-            in.add({in.tensor({2, 2}), in.tensor({2}), in.tensor({2})}, {{"beta", 0.5}});
-          },
-          kInt64)
-      .error<ShapeError>("", [](Inputs& in) {
-        in.add({in.tensor({2, 2}), in.tensor({2, 1}), in.tensor({2})});
-      });
-  op_case(op::addr, "bool")
-      .dtypes({kBool})
-      .samples([](Inputs& in) {
-        for (const int beta : {0, 3})
-          for (const int alpha : {0, 2})
-            in.add({in.boolean({3, 4}), in.boolean({3}), in.boolean({4})}, {{"beta", beta}, {"alpha", alpha}});
-      })
-      .reference([](const Args& a) {
-        const Array x = a.array(1), y = a.array(2);
-        const auto spread = [](const Array& v, std::size_t d) {
-          return pick(v, {3, 4}, [d](const Sizes& at) { return Sizes{at[d]}; });
-        };
-        return std::vector<Array>{pointwise(
-            {a.array(0), spread(x, 0), spread(y, 1)}, DType::undefined, kBool,
-            [&](const Number* v) -> Number { return (a.integer(3) && v[0].i) || (a.integer(4) && v[1].i && v[2].i); })};
-      });
-  op_case(op::addbmm)
-      .dtypes(kWide + kComplexes + kIntegers)
-      .gradient()
-      .ulp(8)
-      .samples(add_samples({2, 4}, {3, 2, 5}, {3, 5, 4}))
-      .samples(add_samples({2, 4}, {0, 2, 5}, {0, 5, 4}))
-      .samples(add_samples({4}, {2, 2, 0}, {2, 0, 4}))
-      .reference(added_to("bij,bjk->ik"))
-      .errors_name("")
-      .error<ShapeError>("", [](Inputs& in) {
-        in.add({in.tensor({2, 4}), in.tensor({3, 2, 5}), in.tensor({2, 5, 4})});
-        in.add({in.tensor({3, 4}), in.tensor({3, 2, 5}), in.tensor({3, 5, 4})});
-      });
-
   op_case(op::linalg_multi_dot)
       .dtypes(kWide + kComplexes + kIntegers)
       .gradient()
@@ -348,13 +261,9 @@ TENON_OP_CASES(linalg) {
         out.scale = {std::pow(3, static_cast<double>(a.integer(1)))};
         return std::vector<Array>{out};
       })
-      .error<ShapeError>("self",
-                         [](Inputs& in) {
-                           in.add({in.tensor({2, 3}), 2});
-                           in.add({in.tensor({2}), 2});
-                         })
-      .error<ValueError>("linalg_inv", [](Inputs& in) {
-        in.add({in.tensor({2, 2}), -1});
+      .error<ShapeError>("self", [](Inputs& in) {
+        in.add({in.tensor({2, 3}), 2});
+        in.add({in.tensor({2}), 2});
       });
 
   op_case(op::cov)

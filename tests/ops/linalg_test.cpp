@@ -77,6 +77,37 @@ TEST_CASE("cdist in pieces equals cdist at once", "[ops]") {
   CHECK(cdist(a.slice(0, 290), b, 1).to_vector<float>() == d.slice(0, 290).to_vector<float>());
 }
 
+TEST_CASE("singular values and vectors make up the matrix, also without full rank", "[ops]") {
+  manual_seed(tenon::testing::seed());
+  for (const DType t : {kFloat64, kFloat32, kComplex128, kComplex64}) {
+    const double bound = t == kFloat64 || t == kComplex128 ? 1e-13 : 1e-5;
+    const Tensor thin = randn({9, 2}, t), twice = cat({thin, thin}, 1);
+    for (const Tensor& a : {randn({7, 4}, t), randn({2, 4, 7}, t), randn({20, 20}, t), twice, twice.t(),
+                            zeros({3, 3}, t), mul(randn({3, 2}, t), t == kFloat64 ? 1e200 : 1e20)}) {
+      CAPTURE(name(t), a.dim(), a.size(-2), a.size(-1));
+      const auto [u, s, vh] = op::_linalg_svd(a);
+      const double size = a.abs().amax().to(kFloat64).item<double>() + (a.size(0) == 3 ? 1e-300 : 0);
+      const auto distance = [](const Tensor& x, const Tensor& y) {
+        return sub(x, y).abs().amax().to(kFloat64).item<double>();
+      };
+      CHECK(distance(matmul(mul(u, s.unsqueeze(-2)), vh), a) <= 10 * bound * size);
+      const Tensor unit = eye(s.size(-1), TensorOptions(t)).expand(matmul(vh, conj(vh).transpose(-1, -2)).sizes());
+      CHECK(distance(matmul(conj(u).transpose(-1, -2), u), unit) <= 10 * bound);
+      CHECK(distance(matmul(vh, conj(vh).transpose(-1, -2)), unit) <= 10 * bound);
+      CHECK(s.slice(-1, 1).le(s.slice(-1, 0, -1)).all().item<bool>());
+    }
+  }
+  Tensor broken = ones({2, 2});
+  broken[0].fill_(std::nan(""));
+  CHECK_THROWS_AS(op::linalg_matrix_norm(broken, 2, IntArrayRef{0, 1}, false, {}), ValueError);
+}
+
+TEST_CASE("a singular matrix has no inverse", "[ops]") {
+  CHECK(tenon::testing::contains(error_of<ValueError>([] { inverse(ones({2, 2, 2})); }), "matrix 0 of 2 is singular"));
+  CHECK_THROWS_AS(matrix_power(zeros({2, 2}), -2), ValueError);
+  CHECK(matrix_power(full({1, 1}, 2.0), -3).item<double>() == 0.125);
+}
+
 TEST_CASE("products of bool are refused, elementwise ones are not", "[ops]") {
   const Tensor b = ones({2, 2}, kBool);
   CHECK_THROWS_AS(matmul(b, b), DtypeError);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of ops/matmul.h. Expected values are plain triple loops in double, complex<double> or wrapping integers.
+// Rows of ops/matmul.h and of addmv, addr and addbmm. Expected values are plain triple loops in double, complex<double> or wrapping integers.
+#include <tenon/ops/linalg.h>
 #include <tenon/ops/matmul.h>
 
 #include "tests/support/op_case.h"
+#include "tests/support/summed_products.h"
 
 #include <algorithm>
 #include <cmath>
@@ -103,6 +105,37 @@ void matrices(Inputs& in) {
 template <class Op>
 OpCase& matmul_row(const Op& op, Reference reference) {
   return op_case(op).dtypes(kTypes).gradient().ulp(8).reference(std::move(reference));
+}
+
+/// beta * self + alpha * product, rounded once.
+Array plus_self(const Args& a, const Array& product) {
+  const bool reads = a.number(3).z != Complex(0);
+  const DType t = product.dtype;
+  Array out = pointwise({product, a.array(0)}, DType::undefined, DType::undefined, [&](const Number* v) -> Number {
+    const Number &beta = a.number(3), &alpha = a.number(4);
+    if (!is_integral(t)) return alpha.z * v[0].z + (reads ? beta.z * v[1].z : Complex(0));
+    const uint64_t w = static_cast<uint64_t>(alpha.i) * static_cast<uint64_t>(v[0].i) +
+                       (reads ? static_cast<uint64_t>(beta.i) * static_cast<uint64_t>(v[1].i) : 0);
+    return convert(Number(static_cast<int64_t>(w)), kInt64, t);
+  });
+  out.dtype = t;
+  out.scale = product.scale;
+  for (double& s : out.scale) s = s * std::abs(a.number(4).z) + std::abs(a.number(3).z) * 4;
+  return out;
+}
+Reference added_to(std::string equation) {
+  return [equation = std::move(equation)](const Args& a) {
+    return std::vector<Array>{plus_self(a, summed_products(equation, {a.array(1), a.array(2)}, a.array(1).dtype))};
+  };
+}
+Maker add_samples(Sizes self, Sizes a, Sizes b) {
+  return [=](Inputs& in) {
+    in.add({in.tensor(self), in.tensor(a), in.tensor(b)});
+    in.add({in.tensor({}), in.tensor(a), in.tensor(b)}, {{"beta", 2}, {"alpha", 3}});
+    in.add({in.tensor({1}), in.tensor(a), in.tensor(b)}, {{"beta", 0}});
+    if (!in.is_floating()) return;
+    in.add({in.values({std::nan("")}, {1}), in.tensor(a), in.tensor(b)}, {{"beta", 0}, {"alpha", 0.5}}).no_gradient();
+  };
 }
 
 }  // namespace
@@ -252,5 +285,61 @@ TENON_OP_CASES(matmul) {
                          })
       .error<ShapeError>("weight", [](Inputs& in) {
         in.add({in.tensor({4, 3}), in.tensor({5, 3, 1})});
+      });
+
+  op_case(op::addmv)
+      .dtypes(kNumbers)
+      .gradient()
+      .ulp(8)
+      .samples(add_samples({4}, {4, 3}, {3}))
+      .samples(add_samples({2}, {2, 0}, {0}))
+      .reference(added_to("ij,j"))
+      .error<ShapeError>("self", [](Inputs& in) {
+        in.add({in.tensor({3}), in.tensor({4, 3}), in.tensor({3})});
+      });
+  op_case(op::addr)
+      .dtypes(kNumbers)
+      .gradient()
+      .ulp(8)
+      .samples(add_samples({4, 3}, {4}, {3}))
+      .samples(add_samples({3}, {2}, {3}))
+      .reference(added_to("i,j"))
+      .error<DtypeError>(
+          "beta",
+          [](Inputs& in) {
+            in.add({in.tensor({2, 2}), in.tensor({2}), in.tensor({2})}, {{"beta", 0.5}});
+          },
+          kInt64)
+      .error<ShapeError>("", [](Inputs& in) {
+        in.add({in.tensor({2, 2}), in.tensor({2, 1}), in.tensor({2})});
+      });
+  op_case(op::addr, "bool")
+      .dtypes({kBool})
+      .samples([](Inputs& in) {
+        for (const int beta : {0, 3})
+          for (const int alpha : {0, 2})
+            in.add({in.boolean({3, 4}), in.boolean({3}), in.boolean({4})}, {{"beta", beta}, {"alpha", alpha}});
+      })
+      .reference([](const Args& a) {
+        const Array x = a.array(1), y = a.array(2);
+        const auto spread = [](const Array& v, std::size_t d) {
+          return pick(v, {3, 4}, [d](const Sizes& at) { return Sizes{at[d]}; });
+        };
+        return std::vector<Array>{pointwise(
+            {a.array(0), spread(x, 0), spread(y, 1)}, DType::undefined, kBool,
+            [&](const Number* v) -> Number { return (a.integer(3) && v[0].i) || (a.integer(4) && v[1].i && v[2].i); })};
+      });
+  op_case(op::addbmm)
+      .dtypes(Dtypes{kFloat64, kFloat32} + kComplexes + kIntegers)
+      .gradient()
+      .ulp(8)
+      .samples(add_samples({2, 4}, {3, 2, 5}, {3, 5, 4}))
+      .samples(add_samples({2, 4}, {0, 2, 5}, {0, 5, 4}))
+      .samples(add_samples({4}, {2, 2, 0}, {2, 0, 4}))
+      .reference(added_to("bij,bjk->ik"))
+      .errors_name("")
+      .error<ShapeError>("", [](Inputs& in) {
+        in.add({in.tensor({2, 4}), in.tensor({3, 2, 5}), in.tensor({2, 5, 4})});
+        in.add({in.tensor({3, 4}), in.tensor({3, 2, 5}), in.tensor({3, 5, 4})});
       });
 }

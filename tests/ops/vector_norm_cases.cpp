@@ -5,6 +5,7 @@
 #include "tests/support/op_case.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -96,6 +97,39 @@ std::vector<Array> matrix_norm(const Array& x, double p, int64_t rows, int64_t c
   return {out};
 }
 
+// The two singular values along dims (rows, columns) of which one has size 2, or the only one; the larger first.
+std::vector<Array> of_singular_values(const Array& x, int64_t rows, int64_t columns, bool keepdim,
+                                      const std::function<double(double, double)>& f) {
+  const auto wrap = [&](int64_t d) { return static_cast<std::size_t>(d < 0 ? d + x.dim() : d); };
+  const std::size_t r = wrap(rows), c = wrap(columns), small = x.sizes[r] <= 2 ? r : c, large = small == r ? c : r;
+  std::vector<int64_t> sizes = x.sizes, kept;
+  sizes[r] = sizes[c] = 1;
+  Array out = make_array(real_part(x.dtype), sizes);
+  std::size_t next = 0;
+  each_index(sizes, [&](std::vector<int64_t> at) {
+    double gram[2] = {0, 0}, product = 0;  // the product of both squares, by Lagrange's identity
+    Complex mixed = 0;
+    std::vector<std::array<Complex, 2>> lines;
+    for (at[large] = 0; at[large] < x.sizes[large]; ++at[large]) {
+      std::array<Complex, 2> v = {0, 0};
+      for (at[small] = 0; at[small] < x.sizes[small]; ++at[small])
+        v[static_cast<std::size_t>(at[small])] = x.data[static_cast<std::size_t>(flat_index(at, x.sizes))].z;
+      gram[0] += std::norm(v[0]), gram[1] += std::norm(v[1]);
+      mixed += std::conj(v[0]) * v[1];
+      for (const auto& other : lines) product += std::norm(v[0] * other[1] - v[1] * other[0]);
+      lines.push_back(v);
+    }
+    const double middle = (gram[0] + gram[1]) / 2,
+                 first = middle + std::hypot((gram[0] - gram[1]) / 2, std::abs(mixed));
+    out.data[next++] = f(std::sqrt(first), x.sizes[small] == 1 ? std::sqrt(first) : std::sqrt(product / first));
+  });
+  for (std::size_t d = 0; d < sizes.size(); ++d)
+    if (keepdim || (d != r && d != c)) kept.push_back(out.sizes[d]);
+  out.sizes = kept;
+  out.scale = {32};
+  return {out};
+}
+
 void block(Inputs& in) { in.add({in.tensor({1024, 1024})}); }
 void integers(Inputs& in) { in.add({in.tensor({2, 2})}); }
 
@@ -166,8 +200,8 @@ TENON_OP_CASES(vector_norm) {
         return std::vector<Array>{reduced_by(x, args.ints(2), args.integer(3), real_part(x.dtype), squares)};
       })
       .errors_name("linalg_matrix_norm")
-      .error<ValueError>("nuc", [](Inputs& in) {
-        in.add({in.tensor({2, 2}), "nuc"});
+      .error<ValueError>("ord", [](Inputs& in) {
+        in.add({in.tensor({2, 2}), "max"});
       });
   op_case(op::linalg_matrix_norm)
       .dtypes(Dtypes{kFloat64, kFloat32} + kComplexes)  // rounded to 16 bits, sums tie that do not
@@ -184,12 +218,64 @@ TENON_OP_CASES(vector_norm) {
         const std::vector<int64_t> dims = args.ints(2);
         return matrix_norm(args.array(0), args.real(1), dims[0], dims[1], args.integer(3));
       })
-      .error<ValueError>("singular",
-                         [](Inputs& in) {
-                           in.add({in.tensor({2, 2}), Scalar(2)});
-                         })
       .error<ValueError>("ord", [](Inputs& in) {
         in.add({in.tensor({2, 2}), Scalar(3)});
+      });
+  op_case(op::linalg_matrix_norm, "of singular values")
+      .dtypes(Dtypes{kFloat64, kFloat32} + kComplexes)
+      .gradient()
+      .ulp(16)
+      .samples([](Inputs& in) {
+        for (const double p : {2.0, -2.0}) {
+          in.add({in.tensor({2, 3}), Scalar(p)});
+          in.add({in.tensor({2, 3, 2}), Scalar(p), ints({2, 1}), true});
+          in.add({in.tensor({2, 2, 3}), Scalar(p), ints({0, -1})});
+        }
+      })
+      .reference([](const Args& args) {
+        const std::vector<int64_t> dims = args.ints(2);
+        return of_singular_values(args.array(0), dims[0], dims[1], args.integer(3),
+                                  [&](double most, double least) { return args.real(1) > 0 ? most : least; });
+      })
+      .error<ValueError>("dim",
+                         [](Inputs& in) {
+                           in.add({in.tensor({2, 2}), Scalar(2), ints({0, 0})});
+                         })
+      .error<ValueError>("dim", [](Inputs& in) {
+        in.add({in.tensor({2, 2}), Scalar(2), ints({0})});
+      });
+  op_case(op::linalg_matrix_norm_str, "of singular values")
+      .dtypes(Dtypes{kFloat64, kFloat32} + kComplexes)
+      .gradient()
+      .ulp(16)
+      .samples([](Inputs& in) {
+        in.add({in.tensor({3, 2}), "nuc"});
+        in.add({in.tensor({2, 3, 2}), "nuc", ints({0, 1}), true});
+        in.add({in.tensor({1, 3}), "nuc"});
+      })
+      .reference([](const Args& args) {
+        const std::vector<int64_t> dims = args.ints(2);
+        const bool one = args.array(0).sizes[0] == 1;
+        return of_singular_values(args.array(0), dims[0], dims[1], args.integer(3),
+                                  [=](double most, double least) { return most + (one ? 0 : least); });
+      });
+  op_case(op::norm_str, "of singular values")
+      .dtypes(Dtypes{kFloat64, kFloat32} + kComplexes)
+      .gradient()
+      .ulp(16)
+      .samples([](Inputs& in) {
+        in.add({in.tensor({3, 2}), "nuc"});
+        in.add({in.tensor({2, 2, 3}), "nuc", ints({1, 2})});
+      })
+      .reference([](const Args& args) {
+        std::vector<int64_t> dims = args.ints(2);
+        if (dims.empty()) dims = {0, 1};
+        return of_singular_values(args.array(0), dims[0], dims[1], args.integer(3),
+                                  [](double most, double least) { return most + least; });
+      })
+      .errors_name("norm")
+      .error<ShapeError>("p", [](Inputs& in) {
+        in.add({in.tensor({2}), "nuc"});
       });
   op_case(op::linalg_norm)
       .dtypes(Dtypes{kFloat64, kFloat32} + kComplexes)  // rounded to 16 bits, sums tie that do not
