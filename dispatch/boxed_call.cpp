@@ -44,6 +44,11 @@ bool all_integers(std::span<const Value> values) {
     if (!v.is_number() || !v.number().is_integral()) return false;
   return true;
 }
+bool all_tensors(std::span<const Value> values) {
+  for (const Value& v : values)
+    if (!v.is_tensor()) return false;
+  return true;
+}
 
 std::vector<Value> run(const OpBase& op, Form form, std::vector<Value>& bound, std::span<const Tensor> destinations) {
   Results results;
@@ -78,14 +83,23 @@ bool bind_arguments(const Schema& schema, std::span<const Value> args, const Key
   for (const Argument& a : schema.args()) {
     const Value* given = nullptr;
     if (!a.keyword_only && next < args.size()) given = &args[next++];
-    // A list of integers that comes last may be given as integers: view(x, 2, 3).
-    if (given && a.type == ArgType::int_list && next < args.size() && is_last_positional(schema, a) &&
-        all_integers(args.subspan(next - 1))) {
-      std::vector<int64_t> list;
-      for (const Value& v : args.subspan(next - 1)) list.push_back(v.number().integer());
-      bound.push_back(Value(static_cast<std::vector<int64_t>&&>(list)));
-      next = args.size();
-      continue;
+    // A list that comes last may be given as its elements: view(x, 2, 3), block_diag(x, y).
+    if (given && next < args.size() && is_last_positional(schema, a)) {
+      const std::span<const Value> rest = args.subspan(next - 1);
+      if (a.type == ArgType::int_list && all_integers(rest)) {
+        std::vector<int64_t> list;
+        for (const Value& v : rest) list.push_back(v.number().integer());
+        bound.push_back(Value(static_cast<std::vector<int64_t>&&>(list)));
+        next = args.size();
+        continue;
+      }
+      if (a.type == ArgType::tensor_list && all_tensors(rest)) {
+        std::vector<Tensor> list;
+        for (const Value& v : rest) list.push_back(v.tensor());
+        bound.push_back(Value(static_cast<std::vector<Tensor>&&>(list)));
+        next = args.size();
+        continue;
+      }
     }
     for (const auto& [key, value] : kwargs) {
       if (key != a.name) continue;

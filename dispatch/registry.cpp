@@ -122,6 +122,7 @@ std::vector<const OpBase*> Registry::find(std::string_view given, bool* swapped)
   const auto strip = [&](std::string_view prefix, std::string_view replacement) {
     if (name.starts_with(prefix)) name = std::string(replacement) + name.substr(prefix.size());
   };
+  strip("nn.functional.unfold", "im2col");  // unfold is the view
   strip("nn.functional.", "");
   strip("torch.ops.aten.", "");
   strip("linalg.", "linalg_");

@@ -4,6 +4,8 @@
 
 #include <tenon/dispatch/make_tensor.h>
 
+#include <algorithm>
+
 namespace tenon {
 namespace {
 
@@ -20,10 +22,18 @@ void add_into(const Tensor& window, const Tensor& part) {
     w.add_(part);
     return;
   }
-  // Entries along the dimension of the smallest step do not meet one another's copies when taken one at a time.
-  int64_t dim = -1;
+  // The dimensions that meet one another are those up to the first whose step the smaller ones reach; taken one entry
+  // at a time, the shortest of them costs the fewest additions.
+  DimVector order;
   for (int64_t d = 0; d < window.dim(); ++d)
-    if (window.size(d) > 1 && (dim < 0 || window.stride(d) < window.stride(dim))) dim = d;
+    if (window.size(d) > 1) order.push_back(d);
+  std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return window.stride(a) < window.stride(b); });
+  int64_t reach = 0, dim = order[0];
+  for (const int64_t d : order) {
+    if (window.size(d) < window.size(dim)) dim = d;
+    if (window.stride(d) <= reach) break;
+    reach += window.stride(d) * (window.size(d) - 1);
+  }
   for (int64_t i = 0; i < window.size(dim); ++i) add_into(window.select(dim, i), part.select(dim, i));
 }
 

@@ -2,8 +2,15 @@
 #define TENON_DEFINE_OPERATORS
 #include <tenon/ops/factory.h>
 
+#include <tenon/dispatch/declare_only.h>
+//
 #include <tenon/core/operand.h>
 #include <tenon/dispatch/make_tensor.h>
+#include <tenon/ops/binary.h>
+#include <tenon/ops/compare.h>
+#include <tenon/ops/rounding.h>
+#include <tenon/ops/unary.h>
+#include <tenon/ops/where.h>
 #include <tenon/streams/stream.h>
 
 #include <algorithm>
@@ -82,6 +89,22 @@ Tensor empty_strided(Call&, IntArrayRef size, IntArrayRef stride, OptionalDtype 
     TENON_CHECK(s >= 0, ShapeError, "empty_strided: stride: entries must not be negative, got ", stride);
   return make_tensor(size, or_default(dtype), or_cpu(device), stride);
 }
+Tensor empty_permuted(Call& call, IntArrayRef size, IntArrayRef physical_layout, OptionalDtype dtype,
+                      OptionalDevice device) {
+  DimVector strides(size.size(), 0);
+  int64_t step = 1;
+  bool fits = size.size() == physical_layout.size();
+  for (std::size_t k = physical_layout.size(); fits && k-- > 0;) {
+    const auto d = static_cast<std::size_t>(physical_layout[k]);
+    fits = d < size.size() && strides[d] == 0;
+    if (!fits) break;
+    strides[d] = step;
+    fits = !__builtin_mul_overflow(step, std::max<int64_t>(size[d], 1), &step);
+  }
+  TENON_CHECK(fits, ShapeError, "empty_permuted: physical_layout: expected every dimension of size ", size,
+              " once, got ", physical_layout);
+  return empty_strided(call, size, strides, dtype, device);
+}
 Tensor zeros(Call&, IntArrayRef size, OptionalDtype dtype, OptionalDevice device) {
   return filled("zeros", size, 0, or_default(dtype), or_cpu(device));
 }
@@ -116,6 +139,10 @@ Tensor ones_like(Call& call, const Tensor& self, OptionalDtype dtype, OptionalDe
 Tensor new_empty(Call&, const Tensor& self, IntArrayRef size, OptionalDtype dtype, OptionalDevice device) {
   checked_numel(size, "new_empty");
   return make_tensor(size, dtype.value_or(self.dtype()), resolve(device.value_or(self.device())));
+}
+Tensor new_empty_strided(Call&, const Tensor& self, IntArrayRef size, IntArrayRef stride, OptionalDtype dtype,
+                         OptionalDevice device) {
+  return op::empty_strided(size, stride, dtype.value_or(self.dtype()), device.value_or(self.device()));
 }
 Tensor new_full(Call&, const Tensor& self, IntArrayRef size, const Scalar& value, OptionalDtype dtype,
                 OptionalDevice device) {
@@ -178,6 +205,20 @@ Tensor linspace(Call& call, const Scalar& start, const Scalar& end, int64_t step
   return out;
 }
 
+Tensor logspace(Call&, const Scalar& start, const Scalar& end, int64_t steps, double base, OptionalDtype dtype,
+                OptionalDevice device) {
+  TENON_CHECK(steps >= 0, ValueError, "logspace: steps: must not be negative, got ", steps);
+  const bool complex = start.is_complex() || end.is_complex();
+  const DType t = dtype.value_or(complex ? complex_of(default_dtype()) : default_dtype());
+  TENON_CHECK(!complex || is_complex(t), DtypeError, "logspace: complex bounds need a complex dtype, got ", t);
+  const bool whole = is_integral(t, true);
+  const Scalar from = whole ? Scalar(start.integer()) : start, to = whole ? Scalar(end.integer()) : end;
+  const Tensor powers = op::pow(base, op::linspace(from, to, steps, is_complex(t) ? kComplex128 : kFloat64, device));
+  if (!whole) return powers.to(t);
+  // What is an integer but for the rounding of the power is not cut off below it.
+  const Tensor near = op::round(powers), apart = op::abs(op::sub(powers, near, 1));
+  return op::where(op::lt(apart, op::mul(op::abs(powers), 1e-15)), near, powers).to(t);
+}
 Tensor eye_m(Call&, int64_t n, int64_t m, OptionalDtype dtype, OptionalDevice device) {
   TENON_CHECK(n >= 0 && m >= 0, ValueError, "eye: expected sizes that are not negative, got ", n, " and ", m);
   const Tensor out = filled("eye", {n, m}, 0, or_default(dtype), or_cpu(device));
@@ -190,4 +231,9 @@ Tensor eye(Call& call, int64_t n, OptionalDtype dtype, OptionalDevice device) {
 }
 
 }  // namespace impl
+
+Tensor logspace(const Scalar& start, const Scalar& end, int64_t steps, double base, const TensorOptions& o) {
+  return detail::with_options(op::logspace(start, end, steps, base, o.dtype(), o.device()), o);
+}
+
 }  // namespace tenon

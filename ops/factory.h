@@ -150,6 +150,15 @@ TENON_OP(linspace, "linspace(Scalar start, Scalar end, int steps, *, dtype? dtyp
 inline Tensor linspace(const Scalar& start, const Scalar& end, int64_t steps, const TensorOptions& o = {}) {
   return detail::with_options(op::linspace(start, end, steps, o.dtype(), o.device()), o);
 }
+// clang-format off
+/// base to the powers linspace(start, end, steps), computed in float64; integers in integer bounds.
+TENON_OP(logspace, "logspace(Scalar start, Scalar end, int steps, float base=10.0, *, dtype? dtype=None, device? device=None) -> Tensor", composite, kNoInplace | kNonDifferentiable, Tensor(const Scalar&, const Scalar&, int64_t, double, OptionalDtype, OptionalDevice), void())
+/// Memory in which dimension physical_layout.back() has stride 1 and the ones before it follow.
+TENON_OP(empty_permuted, "empty_permuted(int[] size, int[] physical_layout, *, dtype? dtype=None, device? device=None) -> Tensor", kernel, kNoInplace | kNonDifferentiable, Tensor(IntArrayRef, IntArrayRef, OptionalDtype, OptionalDevice), void())
+TENON_OP(new_empty_strided, "new_empty_strided(Tensor self, int[] size, int[] stride, *, dtype? dtype=None, device? device=None) -> Tensor", composite, kNoInplace, Tensor(const Tensor&, IntArrayRef, IntArrayRef, OptionalDtype, OptionalDevice), void())
+// clang-format on
+TENON_API Tensor logspace(const Scalar& start, const Scalar& end, int64_t steps, double base = 10,
+                          const TensorOptions& o = {});
 /// n x m with ones on the diagonal.
 TENON_OP(eye, "eye(int n, *, dtype? dtype=None, device? device=None) -> Tensor", composite, kNoInplace,
          Tensor(int64_t, OptionalDtype, OptionalDevice), void())

@@ -5,6 +5,7 @@
 #include <tenon/dispatch/make_tensor.h>
 #include <tenon/ops/backward.h>
 #include <tenon/ops/factory.h>
+#include <tenon/ops/shape.h>
 #include <tenon/ops/view.h>
 
 namespace tenon {
@@ -36,6 +37,17 @@ Tensor in_geometry(const Tensor& t, IntArrayRef sizes, IntArrayRef strides) {
   Tensor copy = dispatch::make_tensor(sizes, t.dtype(), t.device(), strides);
   copy.copy_(t);
   return copy;
+}
+
+// The gradient put back where `view` took it from. What it took is seen from the view of a tensor without memory.
+template <class View>
+void put_back(Gradients& g, View&& view) {
+  g.set(0, [&] {
+    const Tensor base = empty(g.meta(0).sizes, TensorOptions(g.meta(0).dtype).device(Device(kMeta)));
+    const Tensor part = view(base);
+    return op::as_strided_backward(g.grad(), part.sizes(), part.strides(), part.storage_offset(), base.sizes(),
+                                   base.strides(), 0);
+  });
 }
 
 }  // namespace
@@ -89,6 +101,10 @@ TENON_REGISTER_GRADIENT(op::split_with_sizes, nothing(),
                         [](Gradients& g, const Tensor&, IntArrayRef pieces, int64_t dim) {
                           g.set(0, [&] { return join_pieces(g, static_cast<int>(pieces.size()), dim, false); });
                         });
+TENON_REGISTER_GRADIENT(op::unsafe_split_with_sizes, nothing(),
+                        [](Gradients& g, const Tensor&, IntArrayRef pieces, int64_t dim) {
+                          g.set(0, [&] { return join_pieces(g, static_cast<int>(pieces.size()), dim, false); });
+                        });
 TENON_REGISTER_GRADIENT(op::unbind, nothing(), [](Gradients& g, const Tensor&, int64_t dim) {
   g.set(0, [&] {
     const int64_t count = g.meta(0).sizes[static_cast<std::size_t>(dim < 0 ? dim + g.meta(0).dim() : dim)];
@@ -103,6 +119,15 @@ TENON_REGISTER_GRADIENT(op::as_strided, geometry(0),
                                                            offset.value_or(self.storage_offset()), self.sizes(),
                                                            self.strides(), self.storage_offset());
                           });
+                        });
+
+TENON_REGISTER_GRADIENT(op::diagonal, nothing(),
+                        [](Gradients& g, const Tensor&, int64_t offset, int64_t dim1, int64_t dim2) {
+                          put_back(g, [&](const Tensor& base) { return op::diagonal(base, offset, dim1, dim2); });
+                        });
+TENON_REGISTER_GRADIENT(op::unfold, nothing(),
+                        [](Gradients& g, const Tensor&, int64_t dimension, int64_t size, int64_t step) {
+                          put_back(g, [&](const Tensor& base) { return op::unfold(base, dimension, size, step); });
                         });
 
 // --- gradients of gradients --------------------------------------------------------------------------------------

@@ -103,6 +103,20 @@ TENON_OP_CASES(factory) {
         in.add({ints({2, 3}), ints({1})});
         in.add({ints({2}), ints({-1})});
       });
+  op_case(op::empty_permuted)
+      .dtypes(kAllWithFloat8)
+      .uninitialised()
+      .reference([](const Args& args) { return std::vector<Array>{make_array(args.dtype(2, kFloat32), args.ints(0))}; })
+      .samples([](Inputs& in) {
+        in.add({ints({2, 3, 4}), ints({2, 0, 1})}, {{"dtype", in.dtype()}});
+        in.add({ints({2, 0}), ints({1, 0})}, {{"dtype", in.dtype()}});
+        in.add({ints({}), ints({})}, {{"dtype", in.dtype()}});
+      })
+      .error<ShapeError>("physical_layout", [](Inputs& in) {
+        in.add({ints({2, 3}), ints({0, 0})});
+        in.add({ints({2, 3}), ints({0})});
+        in.add({ints({2, 3}), ints({-1, 0})});
+      });
   op_case(op::zeros)
       .dtypes(kAllWithFloat8)
       .reference(constant_of(0, 0))
@@ -141,6 +155,18 @@ TENON_OP_CASES(factory) {
   op_case(op::empty_like).dtypes(kAllWithFloat8).uninitialised().reference(like_of(0, 1)).samples(like_samples);
   op_case(op::zeros_like).dtypes(kAllWithFloat8).reference(like_of(0, 1)).samples(like_samples);
   op_case(op::ones_like).dtypes(kAllWithFloat8).reference(like_of(1, 1)).samples(like_samples);
+  op_case(op::new_empty_strided)
+      .dtypes(kAllWithFloat8)
+      .uninitialised()
+      .reference(like_of(0, 3, 1))
+      .samples([](Inputs& in) {
+        in.add({in.tensor({2}), ints({2, 3}), ints({1, 2})}).no_gradient();
+        in.add({in.tensor({2}), ints({0, 3}), ints({5, 7})}, {{"dtype", kInt32}}).no_gradient();
+      })
+      .errors_name("empty_strided")
+      .error<ShapeError>("stride", [](Inputs& in) {
+        in.add({in.tensor({2}), ints({2}), ints({-1})});
+      });
   op_case(op::new_empty).dtypes(kAllWithFloat8).uninitialised().reference(like_of(0, 2, 1)).samples(new_samples);
   op_case(op::new_zeros).dtypes(kAllWithFloat8).reference(like_of(0, 2, 1)).samples(new_samples);
   op_case(op::new_ones).dtypes(kAllWithFloat8).reference(like_of(1, 2, 1)).samples(new_samples);
@@ -218,6 +244,31 @@ TENON_OP_CASES(factory) {
         for (const int64_t n : {0, 1, 2, 11, 101}) in.add({0, 100, n}, {{"dtype", in.dtype()}});
         if (is_integral(in.dtype())) return;
         for (const int64_t n : {3, 50, 3001}) in.add({-2.5, 7, n}, {{"dtype", in.dtype()}});
+      })
+      .error<ValueError>("steps", [](Inputs& in) {
+        in.add({0, 1, -1});
+      });
+  op_case(op::logspace)
+      .dtypes(kFloats + kIntegers + kComplexes)
+      .ulp(64)  // base^x feels the rounding of x
+      .reference([](const Args& args) {
+        const int64_t n = args.integer(2);
+        Array a = make_array(args.dtype(4, kFloat32), {n});
+        for (int64_t i = 0; i < n; ++i) {
+          const Complex from = args.number(0).z, to = args.number(1).z;
+          const Complex x = n == 1 ? from : from + (to - from) * (static_cast<double>(i) / static_cast<double>(n - 1));
+          const Complex v = std::pow(Complex(args.real(3)), x);
+          a.data[i] = is_integral(a.dtype) ? convert(std::round(v.real()), kFloat64, a.dtype) : Number(v);
+        }
+        return std::vector<Array>{a};
+      })
+      .samples([](Inputs& in) {
+        for (const int64_t n : {0, 1, 2, 4}) in.add({0, 3, n, 2.0}, {{"dtype", in.dtype()}});
+        if (is_integral(in.dtype())) return;
+        in.add({-2, 2, 5}, {{"dtype", in.dtype()}});
+        in.add({1.5, -1, 30, 3.0}, {{"dtype", in.dtype()}});
+        if (is_complex(in.dtype()))
+          in.add({Scalar(complex<double>(0, 1)), Scalar(complex<double>(2, -1)), 5, 2.0}, {{"dtype", in.dtype()}});
       })
       .error<ValueError>("steps", [](Inputs& in) {
         in.add({0, 1, -1});
