@@ -98,7 +98,8 @@ void CachingAllocator::enqueue_uses(Block* block) noexcept {
 
 void CachingAllocator::defer(Block* block) noexcept {
   SpinGuard guard(uses_lock_);
-  block->list_next = std::exchange(deferred_, block);
+  block->list_next = deferred_;
+  __atomic_store_n(&deferred_, block, __ATOMIC_RELAXED);  // finish_pending looks before it locks
   __atomic_add_fetch(&pending_events_, 1, __ATOMIC_RELAXED);
 }
 
@@ -106,7 +107,7 @@ void CachingAllocator::retry_deferred() noexcept {
   Block* list = nullptr;
   {
     SpinGuard guard(uses_lock_);
-    list = std::exchange(deferred_, nullptr);
+    list = __atomic_exchange_n(&deferred_, nullptr, __ATOMIC_RELAXED);
   }
   while (Block* block = list) {
     list = block->list_next;

@@ -227,6 +227,9 @@ TEST_CASE("sim frees: threads that allocate while others' callbacks free and all
 }
 
 TEST_CASE("sim frees: a child forked while another thread is in the device can use it") {
+#ifdef __SANITIZE_THREAD__
+  TENON_SKIP("ThreadSanitizer follows no fork of a threaded process");
+#endif
   sim::configure({.devices = 1});
   std::atomic<bool> stop{false};
   std::thread other([&] {
