@@ -23,6 +23,16 @@ struct Block {
   TENON_HOST_DEVICE uint64_t wide(int i) const { return word[2 * i] | (static_cast<uint64_t>(word[2 * i + 1]) << 32); }
 };
 
+/// double of complex<double>.
+template <class T>
+struct RealPart {
+  using type = T;
+};
+template <class T>
+struct RealPart<complex<T>> {
+  using type = T;
+};
+
 /// Ten rounds; the counter's upper 64 bits are zero.
 TENON_HOST_DEVICE inline Block generate(uint64_t seed, uint64_t counter) {
   uint32_t c0 = static_cast<uint32_t>(counter), c1 = static_cast<uint32_t>(counter >> 32), c2 = 0, c3 = 0;

@@ -36,6 +36,16 @@ uint64_t float_blocks(const Tensor& t) {
 }
 PhiloxState draw(const Tensor& t, uint64_t count) { return current_generator(t.device()).advance(count); }
 
+// Fills what shall look like self by the operator's kernel, which takes `parameters` and reads `input`.
+template <class Op, class... Parameters>
+Tensor drawn(Call& call, const Op& op, const Tensor& self, uint64_t count, const Tensor& input,
+             const Parameters&... parameters) {
+  const Tensor out = target(call, 0, self, self.dtype(), {&input});
+  if (out.numel() != 0 && !out.is_meta())
+    op.kernel(out.backend(), key_of(out.dtype()))(out, parameters..., draw(out, count));
+  return out;
+}
+
 void check_inexact(const Call& call, DType t) {
   TENON_CHECK(is_differentiable(t) && !is_float8(t), DtypeError, call.name(),
               ": self: expected a floating or complex dtype, got ", t);
@@ -82,21 +92,20 @@ void check_probability(const Call& call, double p) {
 Tensor uniform(Call& call, const Tensor& self, double from, double to) {
   check_inexact(call, self.dtype());
   TENON_CHECK(from <= to, ValueError, "uniform: expected from <= to, got ", from, " and ", to);
-  TENON_CHECK(std::isfinite(from) && std::isfinite(to) && std::isfinite(to - from), ValueError,
-              "uniform: from, to: expected a finite range, got ", from, " and ", to);
-  const Tensor out = target(call, 0, self, self.dtype());
-  if (out.numel() == 0 || out.is_meta()) return out;
-  op::uniform.kernel(out.backend(), key_of(out.dtype()))(out, from, to, draw(out, float_blocks(out)));
-  return out;
+  const DType t = real_of(self.dtype());
+  const double largest = t == kFloat64   ? 1.7976931348623157e308
+                         : t == kFloat32 ? 3.4028234663852886e38
+                         : t == kFloat16 ? 65504.0
+                                         : 3.3895313892515355e38;
+  TENON_CHECK(from >= -largest && to <= largest && to - from <= largest, ValueError,
+              "uniform: from, to: expected a range within ", self.dtype(), ", got ", from, " and ", to);
+  return drawn(call, op::uniform, self, float_blocks(self), {}, from, to);
 }
 
 Tensor normal(Call& call, const Tensor& self, double mean, double std) {
   check_inexact(call, self.dtype());
   TENON_CHECK(std >= 0, ValueError, "normal: std: expected a number >= 0, got ", std);
-  const Tensor out = target(call, 0, self, self.dtype());
-  if (out.numel() == 0 || out.is_meta()) return out;
-  op::normal.kernel(out.backend(), key_of(out.dtype()))(out, mean, std, draw(out, float_blocks(out)));
-  return out;
+  return drawn(call, op::normal, self, float_blocks(self), {}, mean, std);
 }
 
 namespace {
@@ -132,14 +141,7 @@ Tensor normal_sizes(Call&, double mean, double std, IntArrayRef size, std::optio
 }
 
 namespace {
-// One of the operators whose kernel takes two parameters.
-template <class Op>
-Tensor transformed(Call& call, const Op& op, const Tensor& self, double a, double b) {
-  const Tensor out = target(call, 0, self, self.dtype());
-  if (out.numel() == 0 || out.is_meta()) return out;
-  op.kernel(out.backend(), key_of(out.dtype()))(out, a, b, draw(out, blocks(out.numel(), out.itemsize() == 8)));
-  return out;
-}
+uint64_t blocks(const Tensor& t) { return blocks(t.numel(), t.itemsize() == 8); }
 void check_floating(const Call& call, DType t) {
   TENON_CHECK(is_floating_point(t) && !is_float8(t), DtypeError, call.name(), ": self: expected a floating dtype, got ",
               t);
@@ -149,18 +151,18 @@ void check_floating(const Call& call, DType t) {
 Tensor exponential(Call& call, const Tensor& self, double lambd) {
   check_floating(call, self.dtype());
   TENON_CHECK(lambd > 0, ValueError, "exponential: lambd: expected a number > 0, got ", lambd);
-  return transformed(call, op::exponential, self, lambd, 0);
+  return drawn(call, op::exponential, self, blocks(self), {}, lambd, 0.0);
 }
 Tensor cauchy(Call& call, const Tensor& self, double median, double sigma) {
   check_floating(call, self.dtype());
   TENON_CHECK(sigma > 0, ValueError, "cauchy: sigma: expected a number > 0, got ", sigma);
-  return transformed(call, op::cauchy, self, median, sigma);
+  return drawn(call, op::cauchy, self, blocks(self), {}, median, sigma);
 }
 Tensor geometric(Call& call, const Tensor& self, double p) {
   TENON_CHECK(!self.is_complex() && self.dtype() != kBool && !is_float8(self.dtype()), DtypeError,
               "geometric: self: expected numbers of a real dtype, got ", self.dtype());
   TENON_CHECK(p > 0 && p < 1, ValueError, "geometric: p: expected a number between 0 and 1, both excluded, got ", p);
-  return transformed(call, op::geometric, self, std::log1p(-p), 0);
+  return drawn(call, op::geometric, self, blocks(self), {}, std::log1p(-p), 0.0);
 }
 Tensor log_normal(Call& call, const Tensor& self, double mean, double std) {
   check_floating(call, self.dtype());
@@ -176,12 +178,8 @@ Tensor random(Call& call, const Tensor& self, std::optional<int64_t> from, std::
   const int64_t low = from.value_or(0), high = to ? *to - (*to > INT64_MIN) : integers_of(t).high;
   if (to) check_bounds("random", low, *to, t);
   check_range("random", low, high, t);
-  const Tensor out = target(call, 0, self, t);
-  if (out.numel() == 0 || out.is_meta()) return out;
   const uint64_t range = static_cast<uint64_t>(high) - static_cast<uint64_t>(low) + 1;  // 0: all
-  op::random.kernel(out.backend(), key_of(t))(out, low, range,
-                                              draw(out, blocks(out.numel(), range - 1 >= kNarrowRange)));
-  return out;
+  return drawn(call, op::random, self, blocks(self.numel(), range - 1 >= kNarrowRange), {}, low, range);
 }
 Tensor random_to(Call& call, const Tensor& self, int64_t to) {
   return call.form == dispatch::Form::inplace ? op::random.inplace(self, self, 0, to) : op::random(self, 0, to);
@@ -201,20 +199,12 @@ Tensor bernoulli_p(Call& call, const Tensor& self, const Operand& p) {
     number = p.number().real();
     check_probability(call, number);
   }
-  const Tensor out = target(call, 0, self, self.dtype(), {&chances});
-  if (out.numel() == 0 || out.is_meta()) return out;
-  op::bernoulli_p.kernel(out.backend(), key_of(out.dtype()))(out, chances, number,
-                                                             draw(out, blocks(out.numel(), false)));
-  return out;
+  return drawn(call, op::bernoulli_p, self, blocks(self.numel(), false), chances, chances, number);
 }
 Tensor bernoulli(Call& call, const Tensor& self) {
   TENON_CHECK(is_floating_point(self.dtype()), DtypeError,
               "bernoulli: self: expected probabilities of a floating dtype, got ", self.dtype());
-  const Tensor out = target(call, 0, self, self.dtype(), {&self});
-  if (out.numel() == 0 || out.is_meta()) return out;
-  op::bernoulli.kernel(out.backend(), key_of(out.dtype()))(out, self.contiguous(), 0,
-                                                           draw(out, blocks(out.numel(), false)));
-  return out;
+  return drawn(call, op::bernoulli, self, blocks(self.numel(), false), self, self.contiguous(), 0.0);
 }
 
 Tensor randperm(Call& call, int64_t n, std::optional<DType> dtype, std::optional<Device> device, bool requires_grad) {

@@ -63,6 +63,8 @@ TENON_OP_CASES(random) {
                          [](Inputs& in) {
                            in.add({in.tensor({2}), 2, 1});
                            in.add({in.tensor({2}), 0.0, HUGE_VAL});
+                           in.add({in.tensor({2}, 0, 1, kFloat16), 0.0, 7e4});
+                           in.add({in.tensor({2}, 0, 1, kFloat64), -1e308, 1e308});
                          })
       .error<DtypeError>(
           "self", [](Inputs& in) { in.add({in.tensor({2})}); }, kInt64);
