@@ -5,8 +5,12 @@
 #include <tenon/dispatch/declare_only.h>
 //
 #include <tenon/dispatch/make_tensor.h>
+#include <tenon/dispatch/pointwise.h>
 #include <tenon/ops/binary.h>
+#include <tenon/ops/compare.h>
 #include <tenon/ops/trigonometric.h>
+#include <tenon/ops/unary.h>
+#include <tenon/ops/where.h>
 
 namespace tenon::impl {
 namespace {
@@ -27,7 +31,11 @@ DType check_pair(const char* who, const char* second, const Tensor& a, const Ten
 
 Tensor make_complex(Call& call, const Tensor& re, const Tensor& im) {
   const DType t = check_pair("complex", "imag", re, im);
-  return dispatch::Pointwise(call, re, im).run<void(const LoopPlan&)>(t, complex_of(t), dispatch::key_of(t));
+  const DimVector sizes = dispatch::broadcast_sizes(re.sizes(), im.sizes(), "complex");
+  const Tensor out = call.output(0, sizes, complex_of(t), call.device_of({&re, &im}), {&re, &im});
+  op::real(out).copy_(re);
+  op::imag(out).copy_(im);
+  return out;
 }
 
 Tensor polar(Call&, const Tensor& abs, const Tensor& angle) {
@@ -71,9 +79,11 @@ Tensor imag(Call& call, const Tensor& self) {
   return op::view_as_real(self).select(-1, 1);
 }
 
-Tensor angle(Call& call, const Tensor& self) {
+Tensor angle(Call&, const Tensor& self) {
   if (self.is_complex()) return op::atan2(op::imag(self), op::real(self));
-  return dispatch::unary_float(call, self);
+  const DType t = dispatch::float_of(self.dtype());
+  const Tensor x = self.to(t);
+  return op::where(op::isnan(x), x, op::mul(op::lt(x, 0).to(t), 3.14159265358979324));
 }
 
 Tensor resolve_conj(Call&, const Tensor& self) { return self; }

@@ -3,7 +3,6 @@
 // which a real loss grows fastest, dL/dre + i dL/dim. abs, sgn and conj, which is computed at once, are in ops/unary.h.
 #pragma once
 
-#include <tenon/dispatch/pointwise.h>
 #include <tenon/dispatch/register.h>
 #include <tenon/dispatch/registry.h>
 
@@ -11,7 +10,7 @@ namespace tenon {
 
 /// real + i imag; float32 or float64, both alike. The class complex has the shorter name.
 TENON_OP(make_complex, "complex(Tensor real, Tensor imag) -> Tensor", kernel, kNoInplace,
-         Tensor(const Tensor&, const Tensor&), void(const LoopPlan&))
+         Tensor(const Tensor&, const Tensor&), void())
 inline Tensor make_complex(const Tensor& re, const Tensor& im) { return op::make_complex(re, im); }
 /// abs (cos(angle) + i sin(angle)); float32 or float64, both alike.
 TENON_OP(polar, "polar(Tensor abs, Tensor angle) -> Tensor", composite, kNoInplace,
@@ -30,7 +29,7 @@ inline Tensor real(const Tensor& self) { return op::real(self); }
 TENON_OP(imag, "imag(Tensor self) -> Tensor", composite, kNoInplace, Tensor(const Tensor&), void())
 inline Tensor imag(const Tensor& self) { return op::imag(self); }
 /// The angle in (-pi, pi]; of real numbers 0 or pi. Integers give the default float.
-TENON_OP(angle, "angle(Tensor self) -> Tensor", kernel, kNoInplace, Tensor(const Tensor&), void(const LoopPlan&))
+TENON_OP(angle, "angle(Tensor self) -> Tensor", kernel, kNoInplace, Tensor(const Tensor&), void())
 inline Tensor angle(const Tensor& self) { return op::angle(self); }
 /// The tensor itself: none is conjugated or negated lazily.
 TENON_OP(resolve_conj, "resolve_conj(Tensor self) -> Tensor", composite, kNoInplace, Tensor(const Tensor&), void())

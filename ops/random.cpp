@@ -73,7 +73,7 @@ void check_bounds(const char* who, int64_t low, int64_t high, DType t) {
   check_range(who, low, high - 1, t);
 }
 
-Tensor made(IntArrayRef sizes, DType t, std::optional<Device> device, const char* who) {
+Tensor made(IntArrayRef sizes, DType t, OptionalDevice device, const char* who) {
   checked_numel(sizes, who);
   return make_tensor(sizes, t, device.value_or(Device(kCPU)));
 }
@@ -82,6 +82,11 @@ Tensor with_grad(Tensor t, bool requires_grad) {
               "requires_grad: only floating and complex tensors can have gradients, got ", t.dtype());
   if (requires_grad) t.impl()->set_requires_grad(true);
   return t;
+}
+// `out` filled by the in-place form of an operator.
+template <class Op, class... Parameters>
+Tensor filled(const Op& op, const Tensor& out, bool requires_grad, const Parameters&... parameters) {
+  return with_grad(op.inplace(out, out, parameters...), requires_grad);
 }
 void check_probability(const Call& call, double p) {
   TENON_CHECK(p >= 0 && p <= 1, ValueError, call.name(), ": p: expected a probability between 0 and 1, got ", p);
@@ -134,10 +139,9 @@ Tensor normal_std(Call&, double mean, const Tensor& std) {
   check_std(std);
   return spread(mean, std.detach(), std.sizes(), std.device());
 }
-Tensor normal_sizes(Call&, double mean, double std, IntArrayRef size, std::optional<DType> dtype,
-                    std::optional<Device> device, bool requires_grad) {
-  const Tensor out = made(size, dtype.value_or(default_dtype()), device, "normal");
-  return with_grad(op::normal.inplace(out, out, mean, std), requires_grad);
+Tensor normal_sizes(Call&, double mean, double std, IntArrayRef size, OptionalDtype dtype, OptionalDevice device,
+                    bool requires_grad) {
+  return filled(op::normal, made(size, dtype.value_or(default_dtype()), device, "normal"), requires_grad, mean, std);
 }
 
 namespace {
@@ -207,7 +211,7 @@ Tensor bernoulli(Call& call, const Tensor& self) {
   return drawn(call, op::bernoulli, self, blocks(self.numel(), false), self, self.contiguous(), 0.0);
 }
 
-Tensor randperm(Call& call, int64_t n, std::optional<DType> dtype, std::optional<Device> device, bool requires_grad) {
+Tensor randperm(Call& call, int64_t n, OptionalDtype dtype, OptionalDevice device, bool requires_grad) {
   TENON_CHECK(n >= 0, ValueError, "randperm: n: expected a number >= 0, got ", n);
   const DType t = dtype.value_or(kInt64);
   TENON_CHECK(!is_complex(t) && t != kBool && !is_float8(t), DtypeError, "randperm: dtype: expected a real dtype, got ",
@@ -286,42 +290,35 @@ Tensor dropout(Call& call, const Tensor& input, double p, bool training, bool in
   return std::get<0>(op::native_dropout(input, p, true));
 }
 
-Tensor rand(Call&, IntArrayRef size, std::optional<DType> dtype, std::optional<Device> device, bool requires_grad) {
-  const Tensor out = made(size, dtype.value_or(default_dtype()), device, "rand");
-  return with_grad(op::uniform.inplace(out, out, 0, 1), requires_grad);
+Tensor rand(Call&, IntArrayRef size, OptionalDtype dtype, OptionalDevice device, bool requires_grad) {
+  return filled(op::uniform, made(size, dtype.value_or(default_dtype()), device, "rand"), requires_grad, 0, 1);
 }
-Tensor randn(Call&, IntArrayRef size, std::optional<DType> dtype, std::optional<Device> device, bool requires_grad) {
-  const Tensor out = made(size, dtype.value_or(default_dtype()), device, "randn");
-  return with_grad(op::normal.inplace(out, out, 0, 1), requires_grad);
+Tensor randn(Call&, IntArrayRef size, OptionalDtype dtype, OptionalDevice device, bool requires_grad) {
+  return filled(op::normal, made(size, dtype.value_or(default_dtype()), device, "randn"), requires_grad, 0, 1);
 }
-Tensor randint(Call&, int64_t high, IntArrayRef size, std::optional<DType> dtype, std::optional<Device> device,
-               bool requires_grad) {
+Tensor randint(Call&, int64_t high, IntArrayRef size, OptionalDtype dtype, OptionalDevice device, bool requires_grad) {
   return op::randint_low(0, high, size, dtype, device, requires_grad);
 }
-Tensor randint_low(Call&, int64_t low, int64_t high, IntArrayRef size, std::optional<DType> dtype,
-                   std::optional<Device> device, bool requires_grad) {
+Tensor randint_low(Call&, int64_t low, int64_t high, IntArrayRef size, OptionalDtype dtype, OptionalDevice device,
+                   bool requires_grad) {
   check_bounds("randint", low, high, dtype.value_or(kInt64));
-  const Tensor out = made(size, dtype.value_or(kInt64), device, "randint");
-  return with_grad(op::random.inplace(out, out, low, high), requires_grad);
+  return filled(op::random, made(size, dtype.value_or(kInt64), device, "randint"), requires_grad, low, high);
 }
-Tensor rand_like(Call&, const Tensor& self, std::optional<DType> dtype, std::optional<Device> device,
-                 bool requires_grad, std::optional<MemoryFormat> format) {
-  const Tensor out = op::empty_like(self, dtype, device, format);
-  return with_grad(op::uniform.inplace(out, out, 0, 1), requires_grad);
+Tensor rand_like(Call&, const Tensor& self, OptionalDtype dtype, OptionalDevice device, bool requires_grad,
+                 std::optional<MemoryFormat> format) {
+  return filled(op::uniform, op::empty_like(self, dtype, device, format), requires_grad, 0, 1);
 }
-Tensor randn_like(Call&, const Tensor& self, std::optional<DType> dtype, std::optional<Device> device,
-                  bool requires_grad, std::optional<MemoryFormat> format) {
-  const Tensor out = op::empty_like(self, dtype, device, format);
-  return with_grad(op::normal.inplace(out, out, 0, 1), requires_grad);
+Tensor randn_like(Call&, const Tensor& self, OptionalDtype dtype, OptionalDevice device, bool requires_grad,
+                  std::optional<MemoryFormat> format) {
+  return filled(op::normal, op::empty_like(self, dtype, device, format), requires_grad, 0, 1);
 }
-Tensor randint_like(Call&, const Tensor& self, int64_t high, std::optional<DType> dtype, std::optional<Device> device,
+Tensor randint_like(Call&, const Tensor& self, int64_t high, OptionalDtype dtype, OptionalDevice device,
                     bool requires_grad, std::optional<MemoryFormat> format) {
   return op::randint_like_low(self, 0, high, dtype, device, requires_grad, format);
 }
-Tensor randint_like_low(Call&, const Tensor& self, int64_t low, int64_t high, std::optional<DType> dtype,
-                        std::optional<Device> device, bool requires_grad, std::optional<MemoryFormat> format) {
-  const Tensor out = op::empty_like(self, dtype, device, format);
-  return with_grad(op::random.inplace(out, out, low, high), requires_grad);
+Tensor randint_like_low(Call&, const Tensor& self, int64_t low, int64_t high, OptionalDtype dtype,
+                        OptionalDevice device, bool requires_grad, std::optional<MemoryFormat> format) {
+  return filled(op::random, op::empty_like(self, dtype, device, format), requires_grad, low, high);
 }
 
 }  // namespace tenon::impl

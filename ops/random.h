@@ -82,45 +82,37 @@ TENON_LIKE(randint_like_low, "randint_like.low_dtype(Tensor self, int low, int h
 #undef TENON_FACTORY
 #undef TENON_LIKE
 
+#define TENON_OPTIONS o.dtype(), o.device(), o.requires_grad()
 /// Uniform on [0, 1). Default float unless `options` name a floating or complex dtype.
-inline Tensor rand(IntArrayRef sizes, const TensorOptions& o = {}) {
-  return op::rand(sizes, o.dtype(), o.device(), o.requires_grad());
-}
+inline Tensor rand(IntArrayRef sizes, const TensorOptions& o = {}) { return op::rand(sizes, TENON_OPTIONS); }
 /// Standard normal; complex numbers have variance 1.
-inline Tensor randn(IntArrayRef sizes, const TensorOptions& o = {}) {
-  return op::randn(sizes, o.dtype(), o.device(), o.requires_grad());
-}
+inline Tensor randn(IntArrayRef sizes, const TensorOptions& o = {}) { return op::randn(sizes, TENON_OPTIONS); }
 /// Normal with the given mean and standard deviation.
 inline Tensor normal(double mean, double std, IntArrayRef sizes, const TensorOptions& o = {}) {
-  return op::normal_sizes(mean, std, sizes, o.dtype(), o.device(), o.requires_grad());
+  return op::normal_sizes(mean, std, sizes, TENON_OPTIONS);
 }
 /// Integers from low (0 if left out) to high - 1; int64 by default. ValueError unless low < high and both fit the dtype.
 inline Tensor randint(int64_t high, IntArrayRef sizes, const TensorOptions& o = {}) {
-  return op::randint(high, sizes, o.dtype(), o.device(), o.requires_grad());
+  return op::randint(high, sizes, TENON_OPTIONS);
 }
 inline Tensor randint(int64_t low, int64_t high, IntArrayRef sizes, const TensorOptions& o = {}) {
-  return op::randint_low(low, high, sizes, o.dtype(), o.device(), o.requires_grad());
+  return op::randint_low(low, high, sizes, TENON_OPTIONS);
 }
 /// A random order of 0 ... n - 1; int64 by default.
-inline Tensor randperm(int64_t n, const TensorOptions& o = {}) {
-  return op::randperm(n, o.dtype(), o.device(), o.requires_grad());
-}
+inline Tensor randperm(int64_t n, const TensorOptions& o = {}) { return op::randperm(n, TENON_OPTIONS); }
 inline Tensor rand_like(const Tensor& self, const TensorOptions& o = {}) {
-  return op::rand_like(self, o.dtype(), o.device(), o.requires_grad(), o.memory_format());
+  return op::rand_like(self, TENON_OPTIONS, o.memory_format());
 }
 inline Tensor randn_like(const Tensor& self, const TensorOptions& o = {}) {
-  return op::randn_like(self, o.dtype(), o.device(), o.requires_grad(), o.memory_format());
+  return op::randn_like(self, TENON_OPTIONS, o.memory_format());
 }
 inline Tensor randint_like(const Tensor& self, int64_t low, int64_t high, const TensorOptions& o = {}) {
-  return op::randint_like_low(self, low, high, o.dtype(), o.device(), o.requires_grad(), o.memory_format());
+  return op::randint_like_low(self, low, high, TENON_OPTIONS, o.memory_format());
 }
+#undef TENON_OPTIONS
 /// Fills self, in place. Returns it. uniform_: from <= x < to.
-inline Tensor uniform_(const Tensor& self, double from = 0, double to = 1) {
-  return op::uniform.inplace(self, self, from, to);
-}
-inline Tensor normal_(const Tensor& self, double mean = 0, double std = 1) {
-  return op::normal.inplace(self, self, mean, std);
-}
+inline Tensor uniform_(const Tensor& x, double from = 0, double to = 1) { return op::uniform.inplace(x, x, from, to); }
+inline Tensor normal_(const Tensor& x, double mean = 0, double std = 1) { return op::normal.inplace(x, x, mean, std); }
 inline Tensor bernoulli_(const Tensor& self, const Operand& p = 0.5) { return op::bernoulli_p.inplace(self, self, p); }
 /// from <= x < to; without `to` up to the largest integer up to which self's dtype has all, that one too; from 0.
 inline Tensor random_(const Tensor& self, std::optional<int64_t> from, std::optional<int64_t> to) {
@@ -153,8 +145,6 @@ inline Tensor bernoulli(const Tensor& self) { return op::bernoulli(self); }
 inline Tensor bernoulli(const Tensor& self, const Operand& p) { return op::bernoulli_p(self, p); }
 /// In training, each element is zeroed with probability p and the others are scaled by 1 / (1 - p); else the input
 /// itself. ValueError unless 0 <= p <= 1.
-inline Tensor dropout(const Tensor& input, double p = 0.5, bool training = true) {
-  return op::dropout(input, p, training, false);
-}
+inline Tensor dropout(const Tensor& x, double p = 0.5, bool train = true) { return op::dropout(x, p, train, false); }
 
 }  // namespace tenon
