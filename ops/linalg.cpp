@@ -65,14 +65,26 @@ Tensor linalg_vecdot(Call&, const Tensor& x, const Tensor& y, int64_t dim) {
 Tensor kron(Call&, const Tensor& self, const Tensor& other) {
   const int64_t rank = std::max(self.dim(), other.dim());
   TENON_CHECK(2 * rank <= kMaxDims, ShapeError, "kron: expected at most ", kMaxDims / 2, " dimensions, got ", rank);
+  if (rank == 0) return mul(self, other);
+  // Sizes a0, 1, a1, 1, .., l and 1, b0, 1, b1, .., l: both are written out along l, the last dimension of the result.
   DimVector a, b, sizes;
   for (int64_t d = -rank; d < 0; ++d) {
     const int64_t m = d < -self.dim() ? 1 : self.size(d), n = d < -other.dim() ? 1 : other.size(d);
+    sizes.push_back(m * n);
+    if (d == -1) break;
     a.push_back(m), a.push_back(1);
     b.push_back(1), b.push_back(n);
-    sizes.push_back(m * n);
   }
-  return mul(self.reshape(a), other.reshape(b)).reshape(sizes);
+  a.push_back(sizes.back()), b.push_back(sizes.back());
+  const auto spread = [](const Tensor& t, int64_t dim, int64_t times, IntArrayRef to) {
+    const Tensor wide = (t.dim() == 0 ? t.unsqueeze(0) : t).unsqueeze(dim);
+    DimVector repeated(wide.sizes());
+    repeated[repeated.size() + static_cast<std::size_t>(dim)] = times;
+    return wide.expand(repeated).reshape(to);
+  };
+  return mul(spread(self, -1, other.dim() == 0 ? 1 : other.size(-1), a),
+             spread(other, -2, self.dim() == 0 ? 1 : self.size(-1), b))
+      .reshape(sizes);
 }
 
 Tensor linalg_cross(Call&, const Tensor& self, const Tensor& other, int64_t dim) {
@@ -83,9 +95,12 @@ Tensor linalg_cross(Call&, const Tensor& self, const Tensor& other, int64_t dim)
               ", got sizes ", self.sizes(), " and ", other.sizes());
   check_one_dtype("linalg_cross", self, other);
   TENON_CHECK(self.dtype() != kBool, DtypeError, "linalg_cross: self: expected numbers, got bool");
-  // Components rotated: 1 2 0 and 2 0 1.
-  const auto rotated = [d](const Tensor& t, int64_t by) { return cat({t.slice(d, by), t.slice(d, 0, by)}, d); };
-  return sub(mul(rotated(self, 1), rotated(other, 2)), mul(rotated(self, 2), rotated(other, 1)));
+  Tensor parts[3];
+  for (int64_t i = 0; i < 3; ++i) {
+    const int64_t j = (i + 1) % 3, k = (i + 2) % 3;
+    parts[i] = sub(mul(self.select(d, j), other.select(d, k)), mul(self.select(d, k), other.select(d, j)));
+  }
+  return stack(TensorList(parts), d);
 }
 
 Tensor cross(Call&, const Tensor& self, const Tensor& other, std::optional<int64_t> dim) {
@@ -249,7 +264,7 @@ Tensor cdist(Call&, const Tensor& x1, const Tensor& x2, double p, std::string_vi
     return where(apart, sqrt(where(apart, squares, 1)), 0);
   }
   // The differences take k times the memory of the result: in pieces, should they be many.
-  constexpr int64_t kMost = int64_t{1} << 24;
+  constexpr int64_t kMost = int64_t{1} << 18;
   const int64_t each = std::max(x1.numel() / std::max<int64_t>(n, 1) * m, x2.numel()),
                 rows = std::max<int64_t>(1, kMost / std::max<int64_t>(each, 1));
   if (n <= rows) return op::linalg_vector_norm(sub(a, b), p, -1, false, {});

@@ -120,13 +120,17 @@ void pack_panel(T* HWY_RESTRICT to, const T* HWY_RESTRICT from, int64_t across, 
       for (int64_t i = 0; i < count; ++i) to[p * width + i] = from[p * along + i];
     return;
   }
-  constexpr int64_t kBlock = 16;  // a cache line of each column at a time
+  constexpr int64_t kBlock = 64, kAtOnce = 8;  // lines of the panel that stay in the cache; columns read side by side
   for (int64_t q = 0; q < k; q += kBlock) {
     const int64_t end = std::min(q + kBlock, k);
-    for (int64_t i = 0; i < count; ++i) {
+    int64_t i = 0;
+    for (; i + kAtOnce <= count; i += kAtOnce) {
       const T* const column = from + i * across;
-      for (int64_t p = q; p < end; ++p) to[p * width + i] = column[p * along];
+      for (int64_t p = q; p < end; ++p)
+        for (int64_t r = 0; r < kAtOnce; ++r) to[p * width + i + r] = column[r * across + p * along];
     }
+    for (; i < count; ++i)
+      for (int64_t p = q; p < end; ++p) to[p * width + i] = from[i * across + p * along];
   }
 }
 
@@ -178,6 +182,14 @@ void multiply_small(const Product<T>& x) {
       x.m - i > 4 ? direct_tile(x, i, j, std::make_index_sequence<8>())
                   : direct_tile(x, i, j, std::make_index_sequence<4>());
 }
+/// With a copy of b whose rows are contiguous.
+template <class T>
+HWY_NOINLINE void multiply_small_copied(Product<T> x) {
+  Scratch<T> rows(x.k * x.n, 1);
+  pack_panel(rows.data(), x.b, x.b_column, x.b_row, x.n, x.n, x.k);
+  x.b = rows.data(), x.b_row = x.n, x.b_column = 1;
+  multiply_small(x);
+}
 
 /// Rows [i0, i1) x columns [j0, j1) of one block (p0, depth) of k; `packed` holds b's panels of columns from jc on.
 template <class T>
@@ -225,7 +237,7 @@ void multiply(const Product<T>& x) {
   if (x.n == 1) return matrix_vector(x);
   if (x.m == 1) return matrix_vector(x.transposed());
   if (x.c_column != 1 && x.c_row == 1) return multiply(x.transposed());
-  if (x.b_column == 1 && x.m * x.n * x.k <= kSmall) return multiply_small(x);
+  if (x.m * x.n * x.k <= kSmall) return x.b_column == 1 ? multiply_small(x) : multiply_small_copied(x);
   constexpr int64_t kPanel = 2 * kLanes<T>;
   const bool serial = x.m * x.n * x.k < kParallelWork || in_parallel_region();
   const int64_t threads = serial ? 1 : num_threads();
