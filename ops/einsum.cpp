@@ -7,6 +7,7 @@
 #include <tenon/ops/binary.h>
 #include <tenon/ops/matmul.h>
 #include <tenon/ops/reduce.h>
+#include <tenon/ops/shape.h>
 #include <tenon/ops/view.h>
 
 #include <algorithm>
@@ -196,21 +197,6 @@ std::vector<Subscripts> parsed(std::string_view equation, bool& arrow) {
   return lists;
 }
 
-// Dimensions p < q, of one size, as their diagonal in place of p.
-Tensor diagonal_of(const Tensor& t, int64_t p, int64_t q) {
-  DimVector order, sizes;
-  for (int64_t d = 0; d < t.dim(); ++d)
-    if (d != p && d != q) order.push_back(d), sizes.push_back(t.size(d));
-  order.push_back(p), order.push_back(q);
-  const int64_t n = t.size(p);
-  sizes.push_back(n * n);
-  const Tensor line = t.permute(order).reshape(sizes).slice(-1, 0, {}, n + 1);
-  DimVector back;
-  for (int64_t d = 0; d + 2 < t.dim(); ++d) back.push_back(d);
-  back.insert(static_cast<std::size_t>(p), t.dim() - 2);
-  return line.permute(back);
-}
-
 }  // namespace
 
 Tensor einsum(Call&, std::string_view equation, TensorList tensors) {
@@ -259,7 +245,7 @@ Tensor einsum(Call&, std::string_view equation, TensorList tensors) {
       TENON_CHECK(f.t.size(known) == f.t.size(here), ShapeError, "einsum: tensors: '", static_cast<char>(s),
                   "' is the diagonal of two dimensions of operand ", i, ": expected equal sizes, got ", f.t.size(known),
                   " and ", f.t.size(here));
-      f.t = diagonal_of(f.t, known, here);
+      f.t = movedim(diagonal(f.t, 0, known, here), -1, known);
     }
     for (std::size_t d = 0; d < f.labels.size(); ++d) {
       int64_t& size = sizes[static_cast<std::size_t>(f.labels[d])];

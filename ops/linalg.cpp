@@ -14,6 +14,7 @@
 #include <tenon/ops/factory.h>
 #include <tenon/ops/matmul.h>
 #include <tenon/ops/reduce.h>
+#include <tenon/ops/shape.h>
 #include <tenon/ops/unary.h>
 #include <tenon/ops/vector_norm.h>
 #include <tenon/ops/view.h>
@@ -232,9 +233,7 @@ Tensor corrcoef(Call&, const Tensor& self) {
   TENON_CHECK(self.dim() <= 2, ShapeError, "corrcoef: self: expected at most two dimensions, got ", self.dim());
   const Tensor c = op::cov(self, 1, {}, {});
   if (c.dim() == 0) return div(c, c);
-  const int64_t n = c.size(0);
-  const Tensor variances = c.reshape(n * n).slice(0, 0, {}, n + 1);
-  const Tensor deviations = sqrt(real(variances));
+  const Tensor deviations = sqrt(real(diagonal(c)));
   const Tensor r = div(div(c, deviations.unsqueeze(1)), deviations);
   // Rounding may lead out of [-1, 1].
   const auto clipped = [](const Tensor& t) { return clamp(t, Scalar(-1), Scalar(1)); };

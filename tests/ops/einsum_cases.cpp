@@ -154,7 +154,15 @@ TENON_OP_CASES(einsum) {
         in.add({in.tensor({2, 3}), in.tensor({3}), 2});
       });
 
-  op_case(op::einsum).dtypes(kNumbers).gradient().ulp(8).samples(einsum_samples).reference(einsum_of);
+  op_case(op::einsum)
+      .dtypes(kNumbers)
+      .gradient()
+      .ulp(8)
+      .samples(einsum_samples)
+      .reference(einsum_of)
+      .benchmark([](Inputs& in) {
+        in.add({"bhqd,bhkd->bhqk", List{in.tensor({4, 8, 64, 64}), in.tensor({4, 8, 64, 64})}});
+      });
   op_case(op::einsum, "rounded between")
       .dtypes(kWide + kComplexes + kIntegers)
       .gradient()

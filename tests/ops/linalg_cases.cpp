@@ -177,6 +177,9 @@ TENON_OP_CASES(linalg) {
       .dtypes(kNumbers)
       .gradient()
       .samples(pairs({{{2, 3}, {3, 2}}, {{3}, {2, 2}}, {{2, 1, 2}, {3}}, {{}, {2, 2}}, {{2, 0}, {3, 2}}, {{}, {}}}))
+      .benchmark([](Inputs& in) {
+        in.add({in.tensor({30, 30}), in.tensor({20, 20})});
+      })
       .reference(kron_of);
   op_case(op::linalg_cross)
       .dtypes(kWide + kComplexes + kIntegers)
@@ -339,6 +342,9 @@ TENON_OP_CASES(linalg) {
         in.add({in.tensor({40, 9}), in.tensor({30, 9}), 2.0, "donot_use_mm_for_euclid_dist"}).no_gradient();
       })
       .reference(cdist_of)
+      .benchmark([](Inputs& in) {
+        in.add({in.tensor({500, 64}), in.tensor({500, 64})});
+      })
       .error<ValueError>("p",
                          [](Inputs& in) {
                            in.add({in.tensor({2, 2}), in.tensor({2, 2}), -1.0});

@@ -165,6 +165,9 @@ TENON_OP_CASES(matmul) {
         in.add({in.tensor({2, 3, 0}), in.tensor({2, 0, 4})});
         in.add({in.tensor({5, 17, 20}), in.tensor({5, 20, 9})}).no_gradient();
       })
+      .benchmark([](Inputs& in) {
+        in.add({in.tensor({1000, 16, 16}), in.tensor({1000, 16, 16})});
+      })
       .error<ShapeError>("", [](Inputs& in) {
         in.add({in.tensor({2, 2, 3}), in.tensor({3, 3, 2})});
         in.add({in.tensor({2, 2, 3}), in.tensor({2, 4, 2})});
@@ -216,6 +219,10 @@ TENON_OP_CASES(matmul) {
         in.add({in.tensor({0, 4}), in.tensor({4})});
         in.add({in.tensor({3, 0}), in.tensor({0})});
         in.add({in.tensor({65, 130}), in.tensor({130})}).no_gradient();
+        in.add({in.tensor({70, 9}), in.tensor({9})}).no_gradient();
+      })
+      .benchmark([](Inputs& in) {
+        in.add({in.tensor({2048, 2048}), in.tensor({2048})});
       })
       .error<ShapeError>("", [](Inputs& in) {
         in.add({in.tensor({3, 4}), in.tensor({3, 4})});
@@ -225,6 +232,9 @@ TENON_OP_CASES(matmul) {
         in.add({in.tensor({5}), in.tensor({5})});
         in.add({in.tensor({0}), in.tensor({0})});
         in.add({in.tensor({3000}, -1, 1), in.tensor({3000}, -1, 1)}).no_gradient();
+      })
+      .benchmark([](Inputs& in) {
+        in.add({in.tensor({1 << 20}), in.tensor({1 << 20})});
       })
       .error<ShapeError>("", [](Inputs& in) {
         in.add({in.tensor({5}), in.tensor({4})});
