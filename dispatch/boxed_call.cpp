@@ -39,15 +39,19 @@ bool is_last_positional(const Schema& schema, const Argument& a) {
   return true;
 }
 
-bool all_integers(std::span<const Value> values) {
-  for (const Value& v : values)
-    if (!v.is_number() || !v.number().is_integral()) return false;
-  return true;
-}
-bool all_tensors(std::span<const Value> values) {
-  for (const Value& v : values)
-    if (!v.is_tensor()) return false;
-  return true;
+// A list that comes last may be given as its elements: view(x, 2, 3), block_diag(x, y). None when these are no such.
+Value joined(std::span<const Value> elements, ArgType list) {
+  std::vector<int64_t> integers;
+  std::vector<Tensor> tensors;
+  for (const Value& v : elements) {
+    if (list == ArgType::int_list && v.is_number() && v.number().is_integral())
+      integers.push_back(v.number().integer());
+    else if (list == ArgType::tensor_list && v.is_tensor())
+      tensors.push_back(v.tensor());
+    else
+      return {};
+  }
+  return list == ArgType::int_list ? Value(integers) : Value(static_cast<std::vector<Tensor>&&>(tensors));
 }
 
 std::vector<Value> run(const OpBase& op, Form form, std::vector<Value>& bound, std::span<const Tensor> destinations) {
@@ -83,20 +87,9 @@ bool bind_arguments(const Schema& schema, std::span<const Value> args, const Key
   for (const Argument& a : schema.args()) {
     const Value* given = nullptr;
     if (!a.keyword_only && next < args.size()) given = &args[next++];
-    // A list that comes last may be given as its elements: view(x, 2, 3), block_diag(x, y).
     if (given && next < args.size() && is_last_positional(schema, a)) {
-      const std::span<const Value> rest = args.subspan(next - 1);
-      if (a.type == ArgType::int_list && all_integers(rest)) {
-        std::vector<int64_t> list;
-        for (const Value& v : rest) list.push_back(v.number().integer());
-        bound.push_back(Value(static_cast<std::vector<int64_t>&&>(list)));
-        next = args.size();
-        continue;
-      }
-      if (a.type == ArgType::tensor_list && all_tensors(rest)) {
-        std::vector<Tensor> list;
-        for (const Value& v : rest) list.push_back(v.tensor());
-        bound.push_back(Value(static_cast<std::vector<Tensor>&&>(list)));
+      if (Value list = joined(args.subspan(next - 1), a.type); !list.is_none()) {
+        bound.push_back(static_cast<Value&&>(list));
         next = args.size();
         continue;
       }

@@ -55,6 +55,22 @@ void compute() {
   expect(total == total);
 }
 
+void shape() {
+  // [shape]
+  Tensor x = arange(12, kFloat32).view({3, 4});
+  diagonal(x).fill_(0);                         // a view: x has zeros on its diagonal
+  Tensor windows = unfold(x, 1, 2, 1);          // [3, 3, 2], every two neighbours in a row, a view
+  Tensor turned = flip(mT(x), 0);               // [4, 3], a copy
+  Tensor lower = tril(x), wide = tile(x, {2});  // zeros above the diagonal; [3, 8]
+  std::vector<Tensor> halves = hsplit(x, 2);    // two of [3, 2]
+  Tensor again = hstack({halves[0], halves[1]});
+  auto grid = meshgrid(std::vector<Tensor>{arange(3), arange(4)});  // rows and columns, each [3, 4]
+  // [shape]
+  expect(x[1][1].item<float>() == 0 && windows[0][1][1].item<float>() == 2 && turned.sizes() == IntArrayRef{4, 3});
+  expect(lower[0].eq(0).all().item<bool>() && wide.size(1) == 8 && again.eq(x).all().item<bool>());
+  expect(grid[1][2][3].item<int>() == 3);
+}
+
 void order() {
   // [order]
   Tensor x = randint(0, 100, {4, 8}).to(kFloat32);
@@ -115,6 +131,7 @@ int main() {
   make();
   index();
   compute();
+  shape();
   order();
   draw();
   parts();

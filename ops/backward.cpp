@@ -72,18 +72,5 @@ Tensor as_strided_backward(Call&, const Tensor& grad, IntArrayRef size, IntArray
   return base;
 }
 
-Tensor select_backward(Call&, const Tensor& grad, IntArrayRef input_sizes, int64_t dim, int64_t index) {
-  const Tensor base = zeros(grad, input_sizes);
-  base.select(dim, index).copy_(grad);
-  return base;
-}
-
-Tensor slice_backward(Call&, const Tensor& grad, IntArrayRef input_sizes, int64_t dim, int64_t start, int64_t end,
-                      int64_t step) {
-  const Tensor base = zeros(grad, input_sizes);
-  base.slice(dim, start, end, step).copy_(grad);
-  return base;
-}
-
 }  // namespace impl
 }  // namespace tenon

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators that only gradients call: the gradients of views, which put a tensor into zeros of the base's sizes. They are
-// operators so that they can be differentiated again, and run on every device that copies.
+// The gradient of views, which puts a tensor into zeros of the base's sizes: an operator, so that it can be differentiated
+// again.
 #pragma once
 
 #include <tenon/dispatch/register.h>
@@ -15,12 +15,5 @@ TENON_OP(as_strided_backward,
          "int base_offset) -> Tensor",
          kernel, kNoInplace,
          Tensor(const Tensor&, IntArrayRef, IntArrayRef, int64_t, IntArrayRef, IntArrayRef, int64_t), void())
-/// Zeros of `input_sizes` with grad at `index` of `dim`.
-TENON_OP(select_backward, "select_backward(Tensor grad_output, int[] input_sizes, int dim, int index) -> Tensor",
-         kernel, kNoInplace, Tensor(const Tensor&, IntArrayRef, int64_t, int64_t), void())
-/// Zeros of `input_sizes` with grad at start:end:step of `dim`.
-TENON_OP(slice_backward,
-         "slice_backward(Tensor grad_output, int[] input_sizes, int dim, int start, int end, int step) -> Tensor",
-         kernel, kNoInplace, Tensor(const Tensor&, IntArrayRef, int64_t, int64_t, int64_t, int64_t), void())
 
 }  // namespace tenon

@@ -132,14 +132,12 @@ Tensor repeat_interleave(Call&, const Tensor& self, int64_t repeats, std::option
                          std::optional<int64_t> output_size) {
   TENON_CHECK(repeats >= 0, ValueError, "repeat_interleave: repeats: must not be negative, got ", repeats);
   const auto [x, d] = repeated_along(self, dim);
-  DimVector wide(x.sizes()), sizes(x.sizes());
-  TENON_CHECK(!__builtin_mul_overflow(sizes[at(d)], repeats, &sizes[at(d)]), ShapeError,
-              "repeat_interleave: repeats: too many elements: ", repeats, " times sizes ", x.sizes());
-  checked_numel(sizes, "repeat_interleave");
-  TENON_CHECK(!output_size || *output_size == sizes[at(d)], ValueError, "repeat_interleave: output_size: expected ",
-              sizes[at(d)], ", got ", *output_size);
-  wide.insert(at(d) + 1, repeats);
-  return x.unsqueeze(d + 1).expand(wide).clone(MemoryFormat::contiguous).view(sizes);
+  DimVector times(x.sizes().size() + 1, 1);
+  times[at(d) + 1] = repeats;
+  const Tensor out = op::repeat(x.unsqueeze(d + 1), times).flatten(d, d + 1);
+  TENON_CHECK(!output_size || *output_size == out.size(d), ValueError, "repeat_interleave: output_size: expected ",
+              out.size(d), ", got ", *output_size);
+  return out;
 }
 Tensor repeat_interleave_each(Call&, const Tensor& self, const Tensor& repeats, std::optional<int64_t> dim,
                               std::optional<int64_t> output_size) {

@@ -212,7 +212,8 @@ TensorVector meshgrid(Call& call, TensorList tensors, std::string_view indexing)
 TensorVector tensor_split(Call& call, const Tensor& self, int64_t sections, int64_t dim) {
   check_rank(call, self, 1);
   const int64_t size = self.size(wrap_dim(dim, self.dim(), "tensor_split"));
-  TENON_CHECK(sections > 0, ValueError, "tensor_split: sections: expected a positive number, got ", sections);
+  TENON_CHECK(sections > 0 && sections <= INT32_MAX, ValueError,
+              "tensor_split: sections: expected a positive, sensible number, got ", sections);
   std::vector<int64_t> ends;
   for (int64_t i = 1; i < sections; ++i) ends.push_back(size / sections * i + std::min(i, size % sections));
   return op::tensor_split_at(self, ends, dim);

@@ -35,20 +35,17 @@ Tensor triangle(Call& call, const Tensor& self, int64_t diagonal, bool upper) {
   return out;
 }
 
-// Rows and columns of a triangle; `range(row)` are the columns from the first to behind the last.
-template <class Range>
-Tensor indices(const Call& call, int64_t rows, int64_t columns, std::optional<DType> dtype,
-               std::optional<Device> device, Range&& range) {
+Tensor indices(const Call& call, int64_t rows, int64_t columns, int64_t offset, std::optional<DType> dtype,
+               std::optional<Device> device, bool upper) {
   TENON_CHECK(rows >= 0 && columns >= 0, ValueError, call.name(), ": row and col: must not be negative, got ", rows,
               " and ", columns);
-  int64_t n = 0;
-  for (int64_t row = 0; row < rows; ++row) n += range(row).second - range(row).first;
-  const Tensor out = dispatch::make_tensor({2, n}, kInt64, kCPU);
-  auto* const places = static_cast<int64_t*>(out.data_ptr());
-  for (int64_t row = 0, i = 0; row < rows; ++row)
-    for (int64_t column = range(row).first; column < range(row).second; ++column, ++i)
-      places[i] = row, places[n + i] = column;
-  return out.to(resolve(device.value_or(kCPU)), dtype.value_or(kInt64));
+  std::vector<int64_t> places, right;
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < columns; ++j)
+      if (upper ? j - i >= offset : j - i <= offset) places.push_back(i), right.push_back(j);
+  const auto n = static_cast<int64_t>(right.size());
+  places.insert(places.end(), right.begin(), right.end());
+  return from_vector(std::move(places), {2, n}).to(resolve(device.value_or(kCPU)), dtype.value_or(kInt64));
 }
 
 }  // namespace
@@ -59,15 +56,11 @@ Tensor tril(Call& call, const Tensor& self, int64_t diagonal) { return triangle(
 Tensor triu(Call& call, const Tensor& self, int64_t diagonal) { return triangle(call, self, diagonal, true); }
 Tensor tril_indices(Call& call, int64_t row, int64_t col, int64_t offset, std::optional<DType> dtype,
                     std::optional<Device> device) {
-  return indices(call, row, col, dtype, device, [=](int64_t i) {
-    return std::pair(int64_t{0}, std::clamp<int64_t>(i + std::clamp(offset, -row, col) + 1, 0, col));
-  });
+  return indices(call, row, col, offset, dtype, device, false);
 }
 Tensor triu_indices(Call& call, int64_t row, int64_t col, int64_t offset, std::optional<DType> dtype,
                     std::optional<Device> device) {
-  return indices(call, row, col, dtype, device, [=](int64_t i) {
-    return std::pair(std::clamp<int64_t>(i + std::clamp(offset, -row, col), 0, col), col);
-  });
+  return indices(call, row, col, offset, dtype, device, true);
 }
 
 Tensor diag(Call&, const Tensor& self, int64_t diagonal) {

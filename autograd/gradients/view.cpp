@@ -50,11 +50,19 @@ void put_back(Gradients& g, View&& view) {
   });
 }
 
+constexpr auto reshaped = [](Gradients& g, const Tensor&, const auto&...) {
+  g.set(0, [&] { return g.grad().reshape(g.meta(0).sizes); });
+};
+constexpr auto joined = [](Gradients& g, const Tensor&, IntArrayRef pieces, int64_t dim) {
+  g.set(0, [&] { return join_pieces(g, static_cast<int>(pieces.size()), dim, false); });
+};
+
 }  // namespace
 
-TENON_REGISTER_GRADIENT(op::view, nothing(), [](Gradients& g, const Tensor&, IntArrayRef) {
-  g.set(0, [&] { return g.grad().reshape(g.meta(0).sizes); });
-});
+TENON_REGISTER_GRADIENT(op::view, nothing(), reshaped);
+TENON_REGISTER_GRADIENT(op::squeeze, nothing(), reshaped);
+TENON_REGISTER_GRADIENT(op::squeeze_dims, nothing(), reshaped);
+TENON_REGISTER_GRADIENT(op::unsqueeze, nothing(), reshaped);
 TENON_REGISTER_GRADIENT(op::permute, nothing(), [](Gradients& g, const Tensor&, IntArrayRef dims) {
   g.set(0, [&] {
     DimVector inverse(dims.size());
@@ -70,25 +78,13 @@ TENON_REGISTER_GRADIENT(op::transpose, nothing(), [](Gradients& g, const Tensor&
 });
 TENON_REGISTER_GRADIENT(op::expand, nothing(),
                         [](Gradients& g, const Tensor&, IntArrayRef, bool) { g.set(0, [&] { return g.grad(); }); });
-TENON_REGISTER_GRADIENT(op::squeeze, nothing(), [](Gradients& g, const Tensor&) {
-  g.set(0, [&] { return g.grad().reshape(g.meta(0).sizes); });
-});
-TENON_REGISTER_GRADIENT(op::squeeze_dims, nothing(), [](Gradients& g, const Tensor&, IntArrayRef) {
-  g.set(0, [&] { return g.grad().reshape(g.meta(0).sizes); });
-});
-TENON_REGISTER_GRADIENT(op::unsqueeze, nothing(), [](Gradients& g, const Tensor&, int64_t) {
-  g.set(0, [&] { return g.grad().reshape(g.meta(0).sizes); });
-});
 TENON_REGISTER_GRADIENT(op::select, nothing(), [](Gradients& g, const Tensor&, int64_t dim, int64_t index) {
-  g.set(0, [&] { return op::select_backward(g.grad(), g.meta(0).sizes, dim, index); });
+  put_back(g, [&](const Tensor& base) { return op::select(base, dim, index); });
 });
 TENON_REGISTER_GRADIENT(op::slice, nothing(),
                         [](Gradients& g, const Tensor&, int64_t dim, std::optional<int64_t> start,
                            std::optional<int64_t> end, int64_t step) {
-                          g.set(0, [&] {
-                            return op::slice_backward(g.grad(), g.meta(0).sizes, dim, start.value_or(0),
-                                                      end.value_or(INT64_MAX), step);
-                          });
+                          put_back(g, [&](const Tensor& base) { return op::slice(base, dim, start, end, step); });
                         });
 TENON_REGISTER_GRADIENT(op::split, nothing(), [](Gradients& g, const Tensor&, int64_t size, int64_t dim) {
   g.set(0, [&] {
@@ -97,14 +93,8 @@ TENON_REGISTER_GRADIENT(op::split, nothing(), [](Gradients& g, const Tensor&, in
     return join_pieces(g, static_cast<int>(length == 0 || size == 0 ? 1 : (length + size - 1) / size), dim, false);
   });
 });
-TENON_REGISTER_GRADIENT(op::split_with_sizes, nothing(),
-                        [](Gradients& g, const Tensor&, IntArrayRef pieces, int64_t dim) {
-                          g.set(0, [&] { return join_pieces(g, static_cast<int>(pieces.size()), dim, false); });
-                        });
-TENON_REGISTER_GRADIENT(op::unsafe_split_with_sizes, nothing(),
-                        [](Gradients& g, const Tensor&, IntArrayRef pieces, int64_t dim) {
-                          g.set(0, [&] { return join_pieces(g, static_cast<int>(pieces.size()), dim, false); });
-                        });
+TENON_REGISTER_GRADIENT(op::split_with_sizes, nothing(), joined);
+TENON_REGISTER_GRADIENT(op::unsafe_split_with_sizes, nothing(), joined);
 TENON_REGISTER_GRADIENT(op::unbind, nothing(), [](Gradients& g, const Tensor&, int64_t dim) {
   g.set(0, [&] {
     const int64_t count = g.meta(0).sizes[static_cast<std::size_t>(dim < 0 ? dim + g.meta(0).dim() : dim)];
@@ -139,12 +129,5 @@ TENON_REGISTER_GRADIENT(
         return in_geometry(g.grad(), base_size, base_stride).as_strided(size, stride, offset - base_offset);
       });
     });
-TENON_REGISTER_GRADIENT(op::select_backward, nothing(),
-                        [](Gradients& g, const Tensor&, IntArrayRef, int64_t dim, int64_t index) {
-                          g.set(0, [&] { return g.grad().select(dim, index); });
-                        });
-TENON_REGISTER_GRADIENT(op::slice_backward, nothing(),
-                        [](Gradients& g, const Tensor&, IntArrayRef, int64_t dim, int64_t start, int64_t end,
-                           int64_t step) { g.set(0, [&] { return g.grad().slice(dim, start, end, step); }); });
 
 }  // namespace tenon

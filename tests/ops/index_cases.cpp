@@ -551,37 +551,6 @@ TENON_OP_CASES(index) {
       });
 
   const Dtypes grads = kFloats + kComplexes;
-  op_case(op::select_backward)
-      .dtypes(grads)
-      .gradient()
-      .reference([](const Args& a) {
-        const Index base = a.ints(1);
-        const int64_t d = wrap(a.integer(2), static_cast<int64_t>(base.size()));
-        Index sizes = base, strides = row_major(base);
-        const int64_t at = a.integer(3) < 0 ? a.integer(3) + base[d] : a.integer(3), offset = at * strides[d];
-        sizes.erase(sizes.begin() + d), strides.erase(strides.begin() + d);
-        return std::vector<Array>{spread(a.array(0), sizes, strides, offset, base)};
-      })
-      .samples([](Inputs& in) {
-        in.add({in.tensor({4}), ints({3, 4}), 0, 1});
-        in.add({in.tensor({3, 2}), ints({3, 4, 2}), 1, -1});
-      });
-  op_case(op::slice_backward)
-      .dtypes(grads)
-      .gradient()
-      .reference([](const Args& a) {
-        const Index base = a.ints(1);
-        const int64_t d = a.integer(2);
-        Index strides = row_major(base);
-        const int64_t offset = a.integer(3) * strides[d];
-        strides[d] *= a.integer(5);
-        const Array g = a.array(0);
-        return std::vector<Array>{spread(g, g.sizes, strides, offset, base)};
-      })
-      .samples([](Inputs& in) {
-        in.add({in.tensor({2, 4}), ints({5, 4}), 0, 1, 4, 2});
-        in.add({in.tensor({3, 0}), ints({3, 4}), 1, 2, 2, 1});
-      });
   op_case(op::as_strided_backward)
       .dtypes(grads)
       .gradient()
