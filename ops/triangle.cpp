@@ -20,13 +20,17 @@ Tensor triangle(Call& call, const Tensor& self, int64_t diagonal, bool upper) {
   const bool own = !call.destinations.empty() && call.destinations[0].is_same(self);
   const Tensor out = call.output(0, self.sizes(), self.dtype(), self.device(), {own ? nullptr : &self});
   if (out.is_meta() || out.numel() == 0) return out;
+  // Copies know how to cross two orders of memory; what is left then is done in place.
+  const bool crossed = !own && !(out.strides() == self.strides());
+  if (crossed) Tensor(out).copy_(self);
+  const Tensor& from = crossed ? out : self;
   DimVector steps(self.sizes().size(), 0);
   steps[steps.size() - 2] = -1;
   steps[steps.size() - 1] = 1;
   const Tensor right(
       Ref<TensorImpl>::adopt(TensorImpl::create({}, kUInt8, out.backend(), out.device(), self.sizes(), steps, 0)));
   const PlanOperand operands[] = {
-      {&out, nullptr, out.dtype()}, {&self, nullptr, self.dtype()}, {&right, nullptr, kUInt8}};
+      {&out, nullptr, out.dtype()}, {&from, nullptr, self.dtype()}, {&right, nullptr, kUInt8}};
   LoopPlan plan;
   make_plan(plan, self.sizes(), operands, 1);
   plan.contiguous = false;  // its third operand is not to be read

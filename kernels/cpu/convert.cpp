@@ -203,6 +203,13 @@ void move_as(char* to, int64_t to_stride, const char* from, int64_t from_stride,
     for (int64_t i = 0; i < n; ++i) out[i] = v;
     return;
   }
+  constexpr auto kSize = static_cast<int64_t>(sizeof(T));
+  if (from_stride == -kSize && to_stride == kSize) {  // flipped: known steps make vectors of it
+    T* __restrict out = reinterpret_cast<T*>(to);
+    const T* __restrict in = reinterpret_cast<const T*>(from) - (n - 1);
+    for (int64_t i = 0; i < n; ++i) out[i] = in[n - 1 - i];
+    return;
+  }
   for (int64_t i = 0; i < n; ++i, to += to_stride, from += from_stride)
     *reinterpret_cast<T*>(to) = *reinterpret_cast<const T*>(from);
 }
