@@ -224,8 +224,8 @@ Tensor einsum(Call&, std::string_view equation, TensorList tensors) {
   int64_t count = ellipsis;
   for (int c = 0; c < 128; ++c)
     if (times[c] > 0) label_of[c] = static_cast<int>(count++);
-  TENON_CHECK(count <= kMostLabels, ShapeError, "einsum: equation: expected at most ", kMostLabels,
-              " dimensions in all, got ", count);
+  TENON_CHECK(count <= kMostLabels && n <= kMostLabels, ShapeError, "einsum: equation: expected at most ", kMostLabels,
+              " operands, and dimensions in all, got ", n, " and ", count);
 
   std::vector<int64_t> sizes(static_cast<std::size_t>(count), 1);
   std::vector<Factor> factors;
