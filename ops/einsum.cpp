@@ -323,16 +323,3 @@ Tensor tensordot_dims(Call&, const Tensor& self, const Tensor& other, int64_t di
 }
 
 }  // namespace tenon::impl
-
-namespace tenon {
-Tensor einsum(std::string_view equation, TensorList tensors) { return op::einsum(equation, tensors); }
-Tensor einsum(std::string_view equation, std::initializer_list<Tensor> tensors) {
-  return op::einsum(equation, TensorList(tensors.begin(), tensors.size()));
-}
-Tensor tensordot(const Tensor& self, const Tensor& other, IntArrayRef dims_self, IntArrayRef dims_other) {
-  return op::tensordot(self, other, dims_self, dims_other);
-}
-Tensor tensordot(const Tensor& self, const Tensor& other, int64_t dims) {
-  return op::tensordot_dims(self, other, dims);
-}
-}  // namespace tenon

@@ -274,15 +274,3 @@ Tensor cdist(Call&, const Tensor& x1, const Tensor& x2, double p, std::string_vi
 }
 
 }  // namespace tenon::impl
-
-namespace tenon {
-Tensor cross(const Tensor& self, const Tensor& other, std::optional<int64_t> dim) {
-  return op::cross(self, other, dim);
-}
-Tensor cov(const Tensor& self, int64_t correction, const Tensor& fweights, const Tensor& aweights) {
-  return op::cov(self, correction, fweights, aweights);
-}
-Tensor cdist(const Tensor& x1, const Tensor& x2, double p, std::string_view compute_mode) {
-  return op::cdist(x1, x2, p, compute_mode);
-}
-}  // namespace tenon

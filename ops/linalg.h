@@ -32,19 +32,15 @@
 
 namespace tenon {
 
-#define TENON_TENSOR_OP(name, schema, flags, ...) \
-  TENON_OP(name, schema " -> Tensor", composite, flags, Tensor(__VA_ARGS__), void())
-#define TENON_PRODUCT(name, first, second)                                                                         \
-  TENON_TENSOR_OP(name, #name "(Tensor " #first ", Tensor " #second ")", kNoInplace, const Tensor&, const Tensor&) \
-  inline Tensor name(const Tensor& first, const Tensor& second) { return op::name(first, second); }
-#define TENON_ADD_PRODUCT(name, first, second)                                                                    \
-  TENON_TENSOR_OP(name,                                                                                           \
-                  #name "(Tensor self, Tensor " #first ", Tensor " #second ", *, Scalar beta=1, Scalar alpha=1)", \
-                  kPlain, const Tensor&, const Tensor&, const Tensor&, const Scalar&, const Scalar&)              \
-  inline Tensor name(const Tensor& self, const Tensor& first, const Tensor& second, const Scalar& beta = 1,       \
-                     const Scalar& alpha = 1) {                                                                   \
-    return op::name(self, first, second, beta, alpha);                                                            \
-  }
+// clang-format off
+#define TENON_LINALG(name, schema, flags, types, function, parameters, ...) \
+  TENON_OP(name, schema " -> Tensor", composite, flags, Tensor types, void()) \
+  inline Tensor function parameters { return op::name(__VA_ARGS__); }
+#define TENON_PRODUCT(name, a, b) \
+  TENON_LINALG(name, #name "(Tensor " #a ", Tensor " #b ")", kNoInplace, (const Tensor&, const Tensor&), name, (const Tensor& a, const Tensor& b), a, b)
+#define TENON_ADD_PRODUCT(name, a, b) \
+  TENON_LINALG(name, #name "(Tensor self, Tensor " #a ", Tensor " #b ", *, Scalar beta=1, Scalar alpha=1)", kPlain, (const Tensor&, const Tensor&, const Tensor&, const Scalar&, const Scalar&), name, (const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta = 1, const Scalar& alpha = 1), self, a, b, beta, alpha)
+
 TENON_PRODUCT(outer, self, vec2)
 TENON_ALIAS("ger", "outer")
 TENON_PRODUCT(inner, self, other)
@@ -53,42 +49,24 @@ TENON_PRODUCT(kron, self, other)
 TENON_ADD_PRODUCT(addmv, mat, vec)
 TENON_ADD_PRODUCT(addr, vec1, vec2)
 TENON_ADD_PRODUCT(addbmm, batch1, batch2)
+TENON_LINALG(linalg_vecdot, "linalg_vecdot(Tensor x, Tensor y, *, int dim=-1)", kNoInplace, (const Tensor&, const Tensor&, int64_t), vecdot, (const Tensor& x, const Tensor& y, int64_t dim = -1), x, y, dim)
+TENON_OP(linalg_cross, "linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor", composite, kNoInplace, Tensor(const Tensor&, const Tensor&, int64_t), void())
+TENON_LINALG(cross, "cross(Tensor self, Tensor other, int? dim=None)", kNoInplace, (const Tensor&, const Tensor&, std::optional<int64_t>), cross, (const Tensor& self, const Tensor& other, std::optional<int64_t> dim = {}), self, other, dim)
+TENON_LINALG(tensordot, "tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other)", kNoInplace, (const Tensor&, const Tensor&, IntArrayRef, IntArrayRef), tensordot, (const Tensor& self, const Tensor& other, IntArrayRef dims_self, IntArrayRef dims_other), self, other, dims_self, dims_other)
+TENON_LINALG(tensordot_dims, "tensordot.dims(Tensor self, Tensor other, int dims=2)", kNoInplace, (const Tensor&, const Tensor&, int64_t), tensordot, (const Tensor& self, const Tensor& other, int64_t dims = 2), self, other, dims)
+TENON_LINALG(einsum, "einsum(str equation, Tensor[] tensors)", kNoInplace, (std::string_view, TensorList), einsum, (std::string_view equation, TensorList tensors), equation, tensors)
+inline Tensor einsum(std::string_view equation, std::initializer_list<Tensor> t) { return op::einsum(equation, TensorList(t.begin(), t.size())); }
+TENON_LINALG(linalg_multi_dot, "linalg_multi_dot(Tensor[] tensors)", kNoInplace, (TensorList), multi_dot, (TensorList tensors), tensors)
+inline Tensor multi_dot(std::initializer_list<Tensor> t) { return op::linalg_multi_dot(TensorList(t.begin(), t.size())); }
+TENON_ALIAS("chain_matmul", "linalg_multi_dot")
+TENON_LINALG(linalg_matrix_power, "linalg_matrix_power(Tensor self, int n)", kNoInplace, (const Tensor&, int64_t), matrix_power, (const Tensor& self, int64_t n), self, n)
+TENON_ALIAS("matrix_power", "linalg_matrix_power")
+TENON_LINALG(cov, "cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None)", kNoInplace, (const Tensor&, int64_t, const Tensor&, const Tensor&), cov, (const Tensor& self, int64_t correction = 1, const Tensor& fweights = {}, const Tensor& aweights = {}), self, correction, fweights, aweights)
+TENON_LINALG(corrcoef, "corrcoef(Tensor self)", kNoInplace, (const Tensor&), corrcoef, (const Tensor& self), self)
+TENON_LINALG(cdist, "cdist(Tensor x1, Tensor x2, float p=2, str compute_mode='use_mm_for_euclid_dist_if_necessary')", kNoInplace, (const Tensor&, const Tensor&, double, std::string_view), cdist, (const Tensor& x1, const Tensor& x2, double p = 2, std::string_view compute_mode = "use_mm_for_euclid_dist_if_necessary"), x1, x2, p, compute_mode)
+#undef TENON_LINALG
 #undef TENON_PRODUCT
 #undef TENON_ADD_PRODUCT
-TENON_TENSOR_OP(linalg_vecdot, "linalg_vecdot(Tensor x, Tensor y, *, int dim=-1)", kNoInplace, const Tensor&,
-                const Tensor&, int64_t)
-TENON_TENSOR_OP(linalg_cross, "linalg_cross(Tensor self, Tensor other, *, int dim=-1)", kNoInplace, const Tensor&,
-                const Tensor&, int64_t)
-TENON_TENSOR_OP(cross, "cross(Tensor self, Tensor other, int? dim=None)", kNoInplace, const Tensor&, const Tensor&,
-                std::optional<int64_t>)
-TENON_TENSOR_OP(tensordot, "tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other)", kNoInplace,
-                const Tensor&, const Tensor&, IntArrayRef, IntArrayRef)
-TENON_TENSOR_OP(tensordot_dims, "tensordot.dims(Tensor self, Tensor other, int dims=2)", kNoInplace, const Tensor&,
-                const Tensor&, int64_t)
-TENON_TENSOR_OP(einsum, "einsum(str equation, Tensor[] tensors)", kNoInplace, std::string_view, TensorList)
-TENON_TENSOR_OP(linalg_multi_dot, "linalg_multi_dot(Tensor[] tensors)", kNoInplace, TensorList)
-TENON_ALIAS("chain_matmul", "linalg_multi_dot")
-TENON_TENSOR_OP(linalg_matrix_power, "linalg_matrix_power(Tensor self, int n)", kNoInplace, const Tensor&, int64_t)
-TENON_ALIAS("matrix_power", "linalg_matrix_power")
-TENON_TENSOR_OP(cov, "cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None)", kNoInplace,
-                const Tensor&, int64_t, const Tensor&, const Tensor&)
-TENON_TENSOR_OP(corrcoef, "corrcoef(Tensor self)", kNoInplace, const Tensor&)
-TENON_TENSOR_OP(cdist, "cdist(Tensor x1, Tensor x2, float p=2, str compute_mode='use_mm_for_euclid_dist_if_necessary')",
-                kNoInplace, const Tensor&, const Tensor&, double, std::string_view)
-#undef TENON_TENSOR_OP
-
-inline Tensor vecdot(const Tensor& x, const Tensor& y, int64_t dim = -1) { return op::linalg_vecdot(x, y, dim); }
-TENON_API Tensor cross(const Tensor& self, const Tensor& other, std::optional<int64_t> dim = {});
-TENON_API Tensor tensordot(const Tensor& self, const Tensor& other, IntArrayRef dims_self, IntArrayRef dims_other);
-TENON_API Tensor tensordot(const Tensor& self, const Tensor& other, int64_t dims = 2);
-TENON_API Tensor einsum(std::string_view equation, TensorList tensors);
-TENON_API Tensor einsum(std::string_view equation, std::initializer_list<Tensor> tensors);
-inline Tensor multi_dot(TensorList tensors) { return op::linalg_multi_dot(tensors); }
-inline Tensor matrix_power(const Tensor& self, int64_t n) { return op::linalg_matrix_power(self, n); }
-TENON_API Tensor cov(const Tensor& self, int64_t correction = 1, const Tensor& fweights = {},
-                     const Tensor& aweights = {});
-inline Tensor corrcoef(const Tensor& self) { return op::corrcoef(self); }
-TENON_API Tensor cdist(const Tensor& x1, const Tensor& x2, double p = 2,
-                       std::string_view compute_mode = "use_mm_for_euclid_dist_if_necessary");
+// clang-format on
 
 }  // namespace tenon
