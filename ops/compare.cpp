@@ -72,29 +72,25 @@ Tensor logical_and(Call& call, const Tensor& self, const Tensor& other) { return
 Tensor logical_or(Call& call, const Tensor& self, const Tensor& other) { return logical(call, self, other); }
 Tensor logical_xor(Call& call, const Tensor& self, const Tensor& other) { return logical(call, self, other); }
 
-}  // namespace tenon::impl
-
-namespace tenon {
-
-bool equal(const Tensor& self, const Tensor& other) {
-  TENON_CHECK(self.defined() && other.defined(), ValueError, "equal: expected two tensors, got an undefined one");
+bool equal(Call&, const Tensor& self, const Tensor& other) {
   return self.sizes() == other.sizes() && op::eq(self, other).all().item<bool>();
 }
 
-bool allclose(const Tensor& self, const Tensor& other, double rtol, double atol, bool equal_nan) {
-  TENON_CHECK(self.defined() && other.defined(), ValueError, "allclose: expected two tensors, got an undefined one");
-  TENON_CHECK(rtol >= 0 && atol >= 0, ValueError, "allclose: rtol, atol: must not be negative, got ", rtol, " and ",
-              atol);
-  const DType t = self.is_complex() || other.is_complex() ? kComplex128 : kFloat64;
-  const Tensor a = self.detach().to(t), b = other.detach().to(t);
-  const Tensor magnitude = b.abs();
-  // An infinite bound would let everything pass.
-  const Tensor near = op::le(a.sub(b).abs(), magnitude.mul(rtol).add(atol))
-                          .logical_and(op::lt(magnitude, std::numeric_limits<double>::infinity()));
-  // Compared as they came: doubles do not hold every int64.
-  Tensor agree = near.logical_or(op::eq(self.detach(), other.detach()));
-  if (equal_nan) agree = agree.logical_or(op::ne(a, a).logical_and(op::ne(b, b)));
-  return agree.all().item<bool>();
+Tensor isclose(Call& call, const Tensor& self, const Tensor& other, double rtol, double atol, bool equal_nan) {
+  TENON_CHECK(self.dtype() == other.dtype(), DtypeError, call.name(), ": other: expected the dtype of self, ",
+              self.dtype(), ", got ", other.dtype());
+  TENON_CHECK(rtol >= 0 && atol >= 0, ValueError, call.name(), ": rtol, atol: must not be negative, got ", rtol,
+              " and ", atol);
+  const DType t = self.is_complex() ? kComplex128 : kFloat64;
+  const Tensor a = self.detach().to(t), b = other.detach().to(t), distance = a.sub(b).abs();
+  // An infinite bound would let everything pass. Equality is asked of what came: doubles do not hold every int64.
+  Tensor close = op::le(distance, b.abs().mul(rtol).add(atol))
+                     .logical_and(op::lt(distance, std::numeric_limits<double>::infinity()))
+                     .logical_or(op::eq(self.detach(), other.detach()));
+  return equal_nan ? close.logical_or(op::ne(a, a).logical_and(op::ne(b, b))) : close;
+}
+bool allclose(Call& call, const Tensor& self, const Tensor& other, double rtol, double atol, bool equal_nan) {
+  return isclose(call, self, other, rtol, atol, equal_nan).all().item<bool>();
 }
 
-}  // namespace tenon
+}  // namespace tenon::impl

@@ -97,7 +97,10 @@ Pair std_mean_dim(Call&, const Tensor& self, OptionalDims dim, bool unbiased, bo
   return moments(self, dim, correction_of(unbiased), keepdim, true);
 }
 
-Pair aminmax(Call&, const Tensor& self, std::optional<int64_t> dim, bool keepdim) {
+Pair aminmax(Call& call, const Tensor& self, std::optional<int64_t> dim, bool keepdim) {
+  for (const Tensor& out : call.destinations)
+    TENON_CHECK(out.dtype() == self.dtype(), DtypeError, "aminmax: out: expected tensors of self's dtype, ",
+                self.dtype(), ", got one of ", out.dtype());
   const int64_t one[1] = {dim.value_or(0)};
   const IntArrayRef dims = dim ? IntArrayRef(one, 1) : IntArrayRef();
   return {op::amin(self, dims, keepdim), op::amax(self, dims, keepdim)};

@@ -59,32 +59,24 @@ TENON_REGISTER_GRADIENT(op::cumprod, inputs(0) | result(),
                             return gradient_of_cumprod(self.to(grad.dtype()), grad, g.result(), dim, reverse);
                           });
                         });
-// exp(x) times the sum of grad exp(-result), in logarithms; positive and negative gradients each for themselves.
+// exp(x) times the sum of grad exp(-result).
 TENON_REGISTER_GRADIENT(op::logcumsumexp, inputs(0) | result(),
                         [](Gradients& g, const Tensor& self, int64_t dim, bool reverse) {
                           g.set(0, [&] {
                             const Tensor grad = g.grad(), result = g.result();
-                            if (self.is_complex()) {
-                              const Tensor terms = mul(grad, conj(exp(neg(result))));
-                              return mul(cumsum(terms, dim, {}, !reverse), conj(exp(self)));
-                            }
-                            if (grad_enabled()) {
-                              // Differentiable again: exponentials beside the largest element, which is enough unless
-                              // one line spans more than the exponent's range.
-                              const int64_t dims[1] = {dim};
-                              const Tensor most = self.numel() == 0 ? zeros({}, self.options())
-                                                                    : amax(self.detach(), IntArrayRef(dims, 1), true);
-                              const Tensor shift = where(isfinite(most), most, 0);
-                              const Tensor terms = mul(grad, exp(sub(shift, result)));
-                              return mul(cumsum(terms, dim, {}, !reverse), exp(sub(self, shift)));
-                            }
-                            const auto part = [&](const Tensor& chosen, const Tensor& size) {
-                              const double none = -std::numeric_limits<double>::infinity();
-                              const Tensor logarithm = where(chosen, log(where(chosen, size, 1)), none);
-                              return exp(add(logcumsumexp(sub(logarithm, result), dim, !reverse), self));
-                            };
-                            return sub(part(gt(grad, 0), grad), part(lt(grad, 0), neg(grad)));
+                            if (!self.is_complex())
+                              return op::scaled_cumsum(grad, neg(result), neg(self), dim, !reverse);
+                            const Tensor terms = mul(grad, conj(exp(neg(result))));
+                            return mul(cumsum(terms, dim, {}, !reverse), conj(exp(self)));
                           });
+                        });
+TENON_REGISTER_GRADIENT(op::scaled_cumsum, inputs(0, 1, 2) | result(),
+                        [](Gradients& g, const Tensor& self, const Tensor& up, const Tensor& down, int64_t dim,
+                           bool reverse) {
+                          const Tensor back = op::scaled_cumsum(g.grad(), neg(down), neg(up), dim, !reverse);
+                          g.set(0, [&] { return back; });
+                          g.set(1, [&] { return mul(self, back); });
+                          g.set(2, [&] { return neg(mul(g.grad(), g.result())); });
                         });
 TENON_REGISTER_GRADIENT(op::cummax, outputs(1), [](Gradients& g, const Tensor&, int64_t dim) {
   g.set(0, [&] { return at_positions(g, dim); });

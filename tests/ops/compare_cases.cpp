@@ -4,6 +4,8 @@
 
 #include "tests/support/op_case.h"
 
+#include <cmath>
+
 using namespace tenon;
 using namespace tenon::testing;
 
@@ -81,6 +83,52 @@ void logic_row(const Op& op, bool (*f)(bool, bool)) {
       });
 }
 
+Reference closeness(bool all) {
+  return [=](const Args& args) {
+    const double rtol = args.real(2), atol = args.real(3);
+    const bool equal_nan = args.integer(4) != 0;
+    Array close = pointwise({args.array(0), args.array(1)}, DType::undefined, kBool, [&](const Number* v) -> Number {
+      if (equal_nan && v[0].z != v[0].z && v[1].z != v[1].z) return true;
+      const double distance = std::abs(v[0].z - v[1].z);
+      const bool whole = is_integral(args.array(0).dtype, true);
+      return (whole ? v[0].i == v[1].i : v[0].z == v[1].z) ||
+             (std::isfinite(distance) && distance <= atol + rtol * std::abs(v[1].z));
+    });
+    if (!all) return std::vector<Array>{close};
+    Array one = make_array(kBool, {});
+    bool every = true;
+    for (const Number& n : close.data) every = every && n.i;
+    one.data = {Number(every)};
+    return std::vector<Array>{one};
+  };
+}
+template <class Op>
+void closeness_row(const Op& op, bool all) {
+  OpCase& row = op_case(op)
+                    .dtypes(kAll)
+                    .ulp(0)
+                    .reference(closeness(all))
+                    .benchmark(pair_of_blocks)
+                    .samples([](Inputs& in) {
+                      const Tensor x = in.special();
+                      in.add({x.view({x.numel(), 1}), in.special()}).no_layouts();
+                      in.add({x, x});
+                      in.add({x, x, 1e-5, 1e-8, true});
+                      in.add({in.tensor({37}, 0, 3), in.tensor({5, 37}, 0, 3), 0.5, 0.01});
+                      in.add({in.values({100, 100, 101, 0}), in.values({100, 101, 100, 1}), 0.01, 0});
+                      in.add({in.values({3, 4}), in.values({4, 3}), 0, 1});
+                      in.add({in.tensor({0, 3}), in.tensor({3})});
+                    })
+                    .template error<ValueError>("rtol",
+                                                [](Inputs& in) {
+                                                  in.add({in.tensor({2}), in.tensor({2}), -0.1});
+                                                })
+                    .template error<DtypeError>("other", [](Inputs& in) {
+                      in.add({in.tensor({2}), in.tensor({2}, 0, 1, kFloat64)});
+                    });
+  if (all) row.no_meta().no_out();
+}
+
 }  // namespace
 
 TENON_OP_CASES(compare) {
@@ -103,4 +151,30 @@ TENON_OP_CASES(compare) {
   logic_row(op::logical_and, [](bool x, bool y) { return x && y; });
   logic_row(op::logical_or, [](bool x, bool y) { return x || y; });
   logic_row(op::logical_xor, [](bool x, bool y) { return x != y; });
+  closeness_row(op::isclose, false);
+  closeness_row(op::allclose, true);
+  op_case(op::equal)
+      .dtypes(kAll)
+      .ulp(0)
+      .no_meta()
+      .no_out()
+      .benchmark(pair_of_blocks)
+      .reference([](const Args& args) {
+        const Array a = args.array(0), b = args.array(1);
+        Array same = make_array(kBool, {});
+        bool agree = a.sizes == b.sizes;
+        for (std::size_t i = 0; agree && i < a.data.size(); ++i)
+          agree = is_integral(a.dtype, true) ? a.data[i].i == b.data[i].i : a.data[i].z == b.data[i].z;
+        same.data = {Number(agree)};
+        return std::vector<Array>{same};
+      })
+      .samples([](Inputs& in) {
+        const Tensor x = in.tensor({3, 70}), special = in.special();
+        in.add({x, x.clone()});
+        in.add({x, in.tensor({3, 70})});
+        in.add({x, in.tensor({70})});
+        in.add({special, special.clone()});
+        in.add({in.tensor({0}), in.tensor({0})});
+        in.add({in.tensor({0}), in.tensor({0, 2})});
+      });
 }

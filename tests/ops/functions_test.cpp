@@ -101,6 +101,16 @@ TEST_CASE("equal and allclose", "[functions]") {
   CHECK(!allclose(tensor({3}, kUInt8), tensor({4}, kUInt8)));
   CHECK(allclose(tensor({complex<double>(1, 1)}), tensor({complex<double>(1, 1 + 1e-9)})));
   CHECK_THROWS_AS(allclose(zeros({2}), zeros({3})), ShapeError);
+  CHECK_THROWS_AS(allclose(zeros({2}), arange(2)), DtypeError);
+}
+
+TEST_CASE("aminmax: out= takes tensors of self's dtype only, as in PyTorch") {
+  const Tensor same[] = {empty({0}), empty({0})};
+  const Tensor other[] = {empty({0}), empty({0}, kFloat64)};
+  op::aminmax.out(same, tensor({3.0, 1.0, 2.0}), {}, false);
+  CHECK(same[0].item<float>() == 1);
+  CHECK(same[1].item<float>() == 3);
+  CHECK_THROWS_AS(op::aminmax.out(other, tensor({3.0, 1.0}), {}, false), DtypeError);
 }
 
 TEST_CASE("errors of losses name the loss", "[functions]") {

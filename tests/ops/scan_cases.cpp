@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows of ops/scan.h.
+#include <tenon/ops/factory.h>
 #include <tenon/ops/scan.h>
 
 #include "tests/support/op_case.h"
@@ -171,6 +172,71 @@ Reference trapezoids(bool cumulative, bool positions) {
   };
 }
 
+// The derivative at x[at] of the parabola through three points (Lagrange), or of the line through two.
+Complex slope_at(const std::vector<double>& x, const std::vector<Complex>& y, std::size_t at) {
+  Complex sum = 0;
+  for (std::size_t j = 0; j < x.size(); ++j)
+    for (std::size_t m = 0; m < x.size(); ++m) {
+      if (m == j) continue;
+      Complex term = y[j] / (x[j] - x[m]);
+      for (std::size_t l = 0; l < x.size(); ++l)
+        if (l != j && l != m) term *= (x[at] - x[l]) / (x[j] - x[l]);
+      sum += term;
+    }
+  return sum;
+}
+std::vector<Array> gradient_reference(const Args& args) {
+  const Array f = args.array(0);
+  const bool list = args.value(1).kind() == Value::Kind::tensor_list;
+  std::vector<int64_t> dims = args.ints(2);
+  if (args.is_none(2))
+    for (int64_t d = 0; d < f.dim(); ++d) dims.push_back(d);
+  const auto order = static_cast<std::size_t>(args.integer(3));
+  std::vector<Array> results;
+  for (std::size_t k = 0; k < dims.size(); ++k) {
+    const auto d = static_cast<std::size_t>(dims[k] < 0 ? dims[k] + f.dim() : dims[k]);
+    const auto n = static_cast<std::size_t>(f.sizes[d]);
+    std::vector<double> x(n);
+    for (std::size_t i = 0; i < n; ++i) {
+      if (!list) {
+        x[i] = static_cast<double>(i) * (args.is_none(1) ? 1 : args.real(1));
+      } else {
+        const Array s = args.arrays(1)[k];
+        x[i] = s.sizes.empty() ? static_cast<double>(i) * s.data[0].re() : s.data[i].re();
+      }
+    }
+    Array out = make_array(is_integral(f.dtype) ? kFloat32 : f.dtype, f.sizes);
+    out.scale = {200};
+    each_line(f, static_cast<int64_t>(d), [&](const std::vector<int64_t>& line) {
+      for (std::size_t i = 0; i < n; ++i) {
+        const bool end = i == 0 || i + 1 == n;
+        const std::size_t points = end ? order + 1 : 3;
+        const std::size_t from = i == 0 ? 0 : i + 1 == n ? n - points : i - 1;
+        std::vector<double> px(x.begin() + static_cast<std::ptrdiff_t>(from),
+                               x.begin() + static_cast<std::ptrdiff_t>(from + points));
+        std::vector<Complex> py;
+        for (std::size_t j = 0; j < points; ++j) py.push_back(f.data[line[from + j]].z);
+        out.data[line[i]] = Number(slope_at(px, py, i - from));
+      }
+    });
+    results.push_back(out);
+  }
+  return results;
+}
+template <class Op>
+OpCase& gradient_row(const Op& op, Maker samples) {
+  return op_case(op)
+      .dtypes(Dtypes{kFloat64, kFloat32} + kIntegers + kComplexes)  // 16-bit floats round at every step
+      .gradient()
+      .ulp(8)
+      .no_out()
+      .reference(gradient_reference)
+      .samples(std::move(samples))
+      .benchmark([](Inputs& in) {
+        in.add({in.tensor({1024, 1024})});
+      });
+}
+
 }  // namespace
 
 TENON_OP_CASES(scan) {
@@ -227,6 +293,35 @@ TENON_OP_CASES(scan) {
             in.add({in.tensor({2}), 0});
           },
           kInt64);
+  op_case(op::scaled_cumsum)
+      .dtypes({kFloat64, kFloat32})
+      .gradient()
+      .ulp(64)
+      .reference([](const Args& args) {
+        const Array w = args.array(0), up = args.array(1), down = args.array(2);
+        Array out = make_array(w.dtype, w.sizes);
+        out.scale.resize(w.data.size());
+        each_line(w, args.integer(3), [&](const std::vector<int64_t>& line) {
+          const std::vector<int64_t> order = ordered(line, args.integer(4));
+          for (std::size_t k = 0; k < order.size(); ++k) {
+            long double sum = 0, size = 0;
+            for (std::size_t j = 0; j <= k; ++j) {
+              const long double term =
+                  w.data[order[j]].re() *
+                  std::exp(static_cast<long double>(up.data[order[j]].re()) - down.data[order[k]].re());
+              sum += term, size += std::abs(term);
+            }
+            out.data[order[k]] = Number(static_cast<double>(sum));
+            out.scale[order[k]] = static_cast<double>(size);
+          }
+        });
+        return std::vector<Array>{out};
+      })
+      .samples([](Inputs& in) {
+        in.add({in.tensor({3, 5}), in.tensor({3, 5}), in.tensor({3, 5}), 1});
+        in.add({in.tensor({5, 3}), in.tensor({5, 3}), in.tensor({5, 3}), 0}, {{"reverse", true}});
+        in.add({in.tensor({3, 0}), in.tensor({3, 0}), in.tensor({3, 0}), 1});
+      });
   for (const bool largest : {true, false})
     op_case(largest ? op::cummax : op::cummin)
         .dtypes(kReals + Dtypes{kBool})
@@ -319,5 +414,56 @@ TENON_OP_CASES(scan) {
       .samples(with_positions)
       .error<ShapeError>("x", [](Inputs& in) {
         in.add({in.tensor({5}), in.tensor({4})});
+      });
+  gradient_row(op::gradient,
+               [](Inputs& in) {
+                 in.add({in.tensor({7})});
+                 in.add({in.tensor({2, 3})});
+                 in.add({in.tensor({3, 4, 5})}, {{"spacing", 2.5}, {"dim", ints({0, -1})}, {"edge_order", 2}});
+                 in.add({in.tensor({3, 4})}, {{"spacing", -2}, {"dim", 1}});
+                 in.add({in.tensor({0, 4})}, {{"dim", 1}, {"edge_order", 2}});
+               })
+      .error<ShapeError>("edge_order",
+                         [](Inputs& in) {
+                           in.add({in.tensor({2, 2})}, {{"edge_order", 2}});
+                         })
+      .error<ValueError>("edge_order",
+                         [](Inputs& in) {
+                           in.add({in.tensor({4})}, {{"edge_order", 3}});
+                         })
+      .error<ValueError>("twice",
+                         [](Inputs& in) {
+                           in.add({in.tensor({4, 4})}, {{"dim", ints({1, -1})}});
+                         })
+      .error<IndexError>("dim",
+                         [](Inputs& in) {
+                           in.add({in.tensor({3, 3})}, {{"dim", 3}});
+                         })
+      .error<DtypeError>("self", [](Inputs& in) { in.add({in.boolean({4})}); });
+  const auto list = [](std::vector<Tensor> l) { return Value(std::move(l)); };
+  gradient_row(
+      op::gradient_spacing,
+      [=](Inputs& in) {
+        const DType t = is_integral(in.dtype()) ? kFloat32 : real_of(in.dtype());
+        const auto at = [&](std::vector<double> v) { return in.values(v, {-1}, t); };
+        const Tensor two = scalar_tensor(2.0, kFloat64), three = scalar_tensor(3);
+        in.add({in.tensor({3, 4})}, {{"spacing", list({two, three})}, {"edge_order", 2}});
+        // Positions that are expanded would be equal ones.
+        in.add({in.tensor({5, 4})}, {{"spacing", list({at({0, 1, 3, 4, 8}), at({5, 4, 2, 1})})}, {"edge_order", 2}})
+            .no_layouts();
+        in.add({in.tensor({3, 4})}, {{"spacing", list({at({-3, 1, 1.5})})}, {"dim", 0}}).no_layouts();
+        in.add({in.tensor({3, 5})}, {{"spacing", list({in.integers({0, 2, 3, 7, 8}), three})}, {"dim", ints({1, 0})}})
+            .no_layouts();
+      })
+      .error<ValueError>("spacing",
+                         [=](Inputs& in) {
+                           in.add({in.tensor({4, 4})}, {{"spacing", list({in.tensor({})})}});
+                         })
+      .error<ShapeError>("spacing",
+                         [=](Inputs& in) {
+                           in.add({in.tensor({4})}, {{"spacing", list({in.tensor({4, 1})})}});
+                         })
+      .error<ShapeError>("x", [=](Inputs& in) {
+        in.add({in.tensor({4})}, {{"spacing", list({in.tensor({3})})}});
       });
 }

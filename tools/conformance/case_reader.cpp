@@ -183,8 +183,14 @@ dispatch::Value CaseReader::value(const Json& v) {
       }
       return Value(std::move(list));
     }
-    TENON_CHECK(integers, SchemaError, "case: a list of other values than tensors and integers");
-    return Value(ints(v));
+    if (integers) return Value(ints(v));
+    std::vector<Tensor> numbers;  // what takes a list of numbers takes tensors of no dimension
+    for (const Json& e : v) {
+      const Value item = value(e);
+      TENON_CHECK(item.is_number(), SchemaError, "case: a list of other values than tensors and numbers");
+      numbers.push_back(scalar_tensor(item.number(), kFloat64));
+    }
+    return Value(std::move(numbers));
   }
   if (is_tensor(v)) return Value(tensor(v));
   if (v.contains("of"))
