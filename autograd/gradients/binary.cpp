@@ -52,43 +52,48 @@ TENON_REGISTER_GRADIENT(op::div, inputs(1) | crosswise(0, 1),
                           g.set(0, [&] { return over_conj(g.grad(), other); });
                           g.set(1, [&] { return times_conj(neg(g.grad()), div(div(self, other), other)); });
                         });
-TENON_REGISTER_GRADIENT(op::pow, inputs(0, 1) | result(),
-                        [](Gradients& g, const Operand& self, const Operand& exponent) {
-                          g.set(0, [&] {
-                            if (!exponent.is_tensor()) {
-                              const Scalar& e = exponent.number();
-                              if (e.equal(0)) return zeros(g.meta(0).sizes, g.meta(0).options());
-                              if (e.equal(1)) return g.grad();
-                              if (e.equal(2)) return times_conj(g.grad(), mul(self, 2));
-                              const Scalar less = e.is_complex() ? Scalar(complex<double>(e.real() - 1, e.imag()))
-                                                  : e.is_floating_point() ? Scalar(e.real() - 1)
-                                                                          : Scalar(e.integer() - 1);
-                              return times_conj(g.grad(), mul(pow(self, less), e));
-                            }
-                            // x^0 is constant, also where x^-1 is infinite.
-                            const Tensor& e = exponent.tensor();
-                            return where(eq(e, 0), 0, times_conj(g.grad(), mul(pow(self, sub(e, 1)), e)));
-                          });
-                          g.set(1, [&] {
-                            // 0^e is 0 around every positive e; log 0 would make it NaN.
-                            if (!self.is_tensor()) {
-                              const Scalar& base = self.number();
-                              if (base.equal(0))
-                                return where(ge(exponent.tensor(), 0), 0,
-                                             times_conj(g.grad(), mul(g.result(), -INFINITY)));
-                              if (base.is_complex() || base.real() < 0) {
-                                const Tensor number = mul(exponent.tensor().detach(), 0).add(base);
-                                return times_conj(g.grad(), mul(g.result(), log(number)));
-                              }
-                              return times_conj(g.grad(), mul(g.result(), std::log(base.real())));
-                            }
-                            const Tensor slope = times_conj(g.grad(), mul(g.result(), log(self.tensor())));
-                            const Tensor at_zero = eq(self.tensor(), 0);
-                            const bool everywhere = exponent.dtype() == kComplex64 || exponent.dtype() == kComplex128;
-                            if (everywhere || !exponent.is_tensor()) return where(at_zero, 0, slope);
-                            return where(logical_and(at_zero, ge(exponent.tensor(), 0)), 0, slope);
-                          });
-                        });
+TENON_REGISTER_GRADIENT(
+    op::pow, inputs(0, 1) | result(), [](Gradients& g, const Operand& self, const Operand& exponent) {
+      g.set(0, [&] {
+        if (!exponent.is_tensor()) {
+          const Scalar& e = exponent.number();
+          if (e.equal(0)) return zeros(g.meta(0).sizes, g.meta(0).options());
+          if (e.equal(1)) return g.grad();
+          if (e.equal(2)) return times_conj(g.grad(), mul(self, 2));
+          const Scalar less = e.is_complex()          ? Scalar(complex<double>(e.real() - 1, e.imag()))
+                              : e.is_floating_point() ? Scalar(e.real() - 1)
+                                                      : Scalar(e.integer() - 1);
+          return times_conj(g.grad(), mul(pow(self, less), e));
+        }
+        // x^0 is constant, also where x^-1 is infinite. To be differentiated again, 1^-1 stands
+        // for that: behind a mask it would still make NaN, and a mask on e = 0 hides d2/dx de = 1/x.
+        const Tensor &x = self.tensor(), &e = exponent.tensor(), constant = eq(e, 0);
+        if (!grad_enabled()) return where(constant, 0, times_conj(g.grad(), mul(pow(x, sub(e, 1)), e)));
+        const Tensor apart = logical_and(constant, logical_not(gt(abs(x.detach()), 0)));
+        return times_conj(g.grad(), mul(pow(where(apart, 1, x), sub(e, 1)), e));
+      });
+      g.set(1, [&] {
+        // 0^e is 0 around every positive e; log 0 would make it NaN.
+        if (!self.is_tensor()) {
+          const Scalar& base = self.number();
+          if (base.equal(0)) {
+            const Tensor flat = ge(exponent.tensor(), 0);
+            const Tensor logarithm = where(flat, 0, full({}, -INFINITY, g.result().options()));
+            return where(flat, 0, times_conj(g.grad(), mul(g.result(), logarithm)));
+          }
+          if (base.is_complex() || base.real() < 0) {
+            const Tensor number = mul(exponent.tensor().detach(), 0).add(base);
+            return times_conj(g.grad(), mul(g.result(), log(number)));
+          }
+          return times_conj(g.grad(), mul(g.result(), std::log(base.real())));
+        }
+        const bool complex = exponent.dtype() == kComplex64 || exponent.dtype() == kComplex128;
+        Tensor at_zero = eq(self.tensor(), 0);
+        if (!complex) at_zero = logical_and(at_zero, ge(exponent.tensor(), 0));
+        const Tensor base = grad_enabled() ? where(at_zero, 1, self.tensor()) : self.tensor();
+        return where(at_zero, 0, times_conj(g.grad(), mul(g.result(), log(base))));
+      });
+    });
 TENON_REGISTER_GRADIENT(op::maximum, inputs(0, 1), [](Gradients& g, const Tensor& self, const Tensor& other) {
   const Tensor ties = eq(self, other);
   g.set(0, [&] { return side(g.grad(), lt(self, other), ties); });

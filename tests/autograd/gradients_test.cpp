@@ -16,6 +16,7 @@
 #include <tenon/ops/norm.h>
 #include <tenon/ops/random.h>
 #include <tenon/ops/reduce.h>
+#include <tenon/ops/scan.h>
 #include <tenon/ops/softmax.h>
 #include <tenon/ops/unary.h>
 #include <tenon/ops/view.h>
@@ -243,6 +244,35 @@ TEST_CASE("kinks and ties follow PyTorch") {
   CHECK(gradient(from_vector(V{0, 2}), [](const Tensor& x) { return pow(x, 0); }) == V{0, 0});
   CHECK(gradient(from_vector(V{0, 2}), [](const Tensor& x) { return pow(x, from_vector(V{0, 1})); }) == V{0, 1});
   CHECK(gradient(from_vector(V{2, 3}), [](const Tensor& x) { return pow(zeros({2}, kFloat64), x); }) == V{0, 0});
+}
+
+TEST_CASE("pow: second derivatives where the base or the exponent is zero") {
+  // d2/dx2 = e (e - 1) x^(e - 2), d2/dx de = x^(e - 1) (1 + e log x), d2/de2 = x^e log^2 x.
+  Tensor x = from_vector(V{0, 0, 2, 0}).requires_grad_(), e = from_vector(V{0, 2, 0, 3}).requires_grad_();
+  const auto first = autograd::grad({pow(x, e).sum()}, {x, e}, {}, true, true);
+  CHECK(values(first[0].detach()) == V{0, 0, 0, 0});
+  CHECK(values(first[1].detach())[1] == 0);
+  CHECK(std::abs(values(first[1].detach())[2] - std::log(2)) < 1e-15);
+  const auto of_x = autograd::grad({first[0].sum()}, {x, e}, {}, true);
+  CHECK(values(of_x[0]) == V{0, 2, 0, 0});
+  CHECK(values(of_x[1])[2] == 0.5);
+  const auto of_e = autograd::grad({first[1].sum()}, {x, e}, {}, true);
+  CHECK(values(of_e[0])[1] == 0);
+  CHECK(values(of_e[0])[2] == 0.5);
+  CHECK(values(of_e[1])[0] == 0);
+  CHECK(std::abs(values(of_e[1])[2] - std::log(2) * std::log(2)) < 1e-12);
+}
+
+TEST_CASE("logcumsumexp: gradients of both orders over more than the exponent's range") {
+  Tensor x = from_vector(V{-3000, 0, 3000, 2999}).requires_grad_();
+  const Tensor y = logcumsumexp(x, 0);
+  const Tensor g = autograd::grad({mul(y, from_vector(V{1, -2, 0, 4})).sum()}, {x}, {}, true, true)[0];
+  const double p = 1 / (1 + std::exp(-1)), q = 1 - p;  // shares of the last two in the last result
+  const V want = {1, -2, 4 * p, 4 * q}, got = values(g.detach());
+  for (std::size_t i = 0; i < 4; ++i) CHECK(std::abs(got[i] - want[i]) < 1e-9);
+  const V twice = values(autograd::grad({mul(g, from_vector(V{1, 1, 1, 0})).sum()}, {x})[0]);
+  const V curved = {0, 0, 4 * p * q, -4 * p * q};
+  for (std::size_t i = 0; i < 4; ++i) CHECK(std::abs(twice[i] - curved[i]) < 1e-9);
 }
 
 TEST_CASE("clamp between tensors: every element's gradient goes to one of the three") {
