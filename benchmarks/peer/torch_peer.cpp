@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // PyTorch's C++ API as a peer: the same work under the same names as the rows of this folder. Built by
 // benchmarks/peer/build.sh against the PyTorch of the machine it runs on.
+#include "families.h"
 #include "peer.h"
 
 #include <torch/torch.h>
@@ -337,7 +338,39 @@ const std::map<std::string, Prepare>& table() {
   return rows;
 }
 
+// --- the families, from the list that tenon's rows are compiled from --------------------------------------------
+namespace families {
+using namespace torch;
+using Inputs = FamilyInputs<Tensor>;
+
+Tensor values_of_unique(const Tensor& x) { return std::get<0>(torch::_unique2(x)); }
+Tensor values_of_unique_consecutive(const Tensor& x) { return std::get<0>(torch::unique_consecutive(x)); }
+
+const std::map<std::string, Tensor (*)(const Inputs&)>& table() {
+#define TENON_FAMILY_ROW(name, bytes, expression) {name, [](const Inputs& in) -> Tensor { return expression; }},
+  static const std::map<std::string, Tensor (*)(const Inputs&)> rows = {TENON_FAMILY_ROWS(TENON_FAMILY_ROW)};
+#undef TENON_FAMILY_ROW
+  return rows;
+}
+
+Step prepare(Tensor (*step)(const Inputs&), torch::Device d) {
+  const int64_t side = d.is_cuda() ? 16384 : 2048, n = side * side;
+  const auto flat = [&] { return torch::randn({n}, d); };
+  const Tensor k = torch::randint(1000, {n}, TensorOptions(d).dtype(torch::kLong));
+  const Inputs in{flat(),
+                  flat(),
+                  flat(),
+                  torch::rand({n}, d).clamp(1e-6, 1 - 1e-6),
+                  k,
+                  flat().view({side, side}),
+                  torch::linspace(0, 1, 1000, d)};
+  return keep([=] { return step(in); });
+}
+}  // namespace families
+
 void* prepare(const char* row, const char* device) {
+  const auto family = families::table().find(row);
+  if (family != families::table().end()) return new Step(families::prepare(family->second, torch::Device(device)));
   const auto found = table().find(row);
   if (found == table().end()) return nullptr;
   return new Step(found->second(torch::Device(device)));
