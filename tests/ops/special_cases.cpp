@@ -30,7 +30,7 @@ double polygamma_of(int64_t n, double x) {
   if (std::isnan(x)) return x;
   if (x <= 0 && x == std::floor(x)) return n % 2 == 0 ? -kInfinity : kInfinity;
   if (std::isinf(x)) return x > 0 ? 0 : kNaN;
-  if (x > 1e8 || x < -1e4) return kNaN;
+  if (x > 1e8 || x < -1000) return kNaN;
   const Wide value = std::tgamma(static_cast<Wide>(n) + 1) * hurwitz(static_cast<int>(n) + 1, x);
   return static_cast<double>(n % 2 == 0 ? -value : value);
 }
