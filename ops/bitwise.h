@@ -13,9 +13,9 @@ namespace tenon {
   TENON_OP(name, #name "(Tensor|Scalar self, Tensor|Scalar other) -> Tensor", kernel, kNonDifferentiable, \
            Tensor(const Operand&, const Operand&), void(const LoopPlan&))                                 \
   inline Tensor name(const Operand& self, const Operand& other) { return op::name(self, other); }
-TENON_BITWISE_OP(bitwise_and)
-TENON_BITWISE_OP(bitwise_or)
-TENON_BITWISE_OP(bitwise_xor)
+TENON_BITWISE_OP(bitwise_and)  ///< Bits set in both; of bool: both.
+TENON_BITWISE_OP(bitwise_or)   ///< Bits set in either.
+TENON_BITWISE_OP(bitwise_xor)  ///< Bits set in one of them.
 /// self * 2^other, wrapping; 0 when other is negative or at least the width.
 TENON_BITWISE_OP(bitwise_left_shift)
 /// floor(self / 2^other); -1 or 0 when other is negative or at least the width.

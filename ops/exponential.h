@@ -19,8 +19,8 @@ TENON_ALIAS("special_exp2", "exp2")
 /// exp(x) - 1, exact also near 0.
 TENON_EXPONENTIAL_OP(expm1)
 TENON_ALIAS("special_expm1", "expm1")
-TENON_EXPONENTIAL_OP(log2)
-TENON_EXPONENTIAL_OP(log10)
+TENON_EXPONENTIAL_OP(log2)   ///< The logarithm to base 2.
+TENON_EXPONENTIAL_OP(log10)  ///< The logarithm to base 10.
 /// log(1 + x), exact also near 0.
 TENON_EXPONENTIAL_OP(log1p)
 TENON_ALIAS("special_log1p", "log1p")

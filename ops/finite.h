@@ -17,8 +17,8 @@ TENON_FINITE_TEST(isfinite)
 /// Infinite (complex: either part).
 TENON_FINITE_TEST(isinf)
 /// Complex is an error.
-TENON_FINITE_TEST(isposinf)
-TENON_FINITE_TEST(isneginf)
+TENON_FINITE_TEST(isposinf)  ///< Plus infinity; complex is an error.
+TENON_FINITE_TEST(isneginf)  ///< Minus infinity; complex is an error.
 /// No imaginary part.
 TENON_FINITE_TEST(isreal)
 #undef TENON_FINITE_TEST

@@ -59,6 +59,7 @@ TENON_OP(embedding,
          Tensor(const Tensor&, const Tensor&, std::optional<int64_t>, std::optional<double>, double, bool, bool),
          void(const Tensor& out, const Tensor& weight, int64_t dim, const Tensor& index))
 // grad [n, columns] -> grad_weight [num_weights, columns]; rows equal to padding_idx (-1: none) are left out.
+/// The gradient of embedding.
 TENON_OP(embedding_backward,
          "embedding_backward(Tensor grad_output, Tensor indices, int num_weights, int padding_idx, "
          "bool scale_grad_by_freq) -> Tensor",

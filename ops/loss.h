@@ -13,6 +13,7 @@ enum LossReduction : int64_t { kReductionNone = 0, kReductionMean = 1, kReductio
 // Kernels: self and grad_input contiguous [n, classes, inner]; target contiguous int64 [n, inner]; weight contiguous
 // [classes] of self's dtype, or undefined. output: contiguous [n, inner] for reduction none, else one element;
 // total_weight one element (untouched for none). grad_output: sizes of output, contiguous.
+/// nll_loss and the sum of the weights it used.
 TENON_OP(
     nll_loss_forward,
     "nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, int ignore_index) -> (Tensor output, "
@@ -20,6 +21,7 @@ TENON_OP(
     kernel, kNoInplace, std::tuple<Tensor, Tensor>(const Tensor&, const Tensor&, const Tensor&, int64_t, int64_t),
     void(const Tensor& output, const Tensor& total_weight, const Tensor& self, const Tensor& target,
          const Tensor& weight, int64_t reduction, int64_t ignore_index))
+/// Its gradient.
 TENON_OP(nll_loss_backward,
          "nll_loss_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, int "
          "ignore_index, "

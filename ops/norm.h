@@ -9,6 +9,7 @@ namespace tenon {
 // Kernels see contiguous matrices: x, out, grad_output, grad_input [rows, columns]; mean, rstd [rows]; weight, bias and
 // their gradients [columns] or undefined. rows and columns are at least 1. The dtype of mean and rstd is that of x,
 // except float32 beside 16-bit x with float32 weights; weight and bias have that dtype too.
+/// layer_norm with the mean and 1 / sqrt(variance + eps) of each row.
 TENON_OP(native_layer_norm,
          "native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor "
          "output, "
@@ -18,6 +19,7 @@ TENON_OP(native_layer_norm,
          void(const Tensor& out, const Tensor& mean, const Tensor& rstd, const Tensor& x, const Tensor& weight,
               const Tensor& bias, double eps))
 // output_mask: bit 0 grad_input, bit 1 grad_weight, bit 2 grad_bias; results not asked for are undefined.
+/// Its gradients.
 TENON_OP(native_layer_norm_backward,
          "native_layer_norm_backward(Tensor grad_output, Tensor input, int[] normalized_shape, Tensor mean, Tensor "
          "rstd, Tensor? "

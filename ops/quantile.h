@@ -23,8 +23,8 @@ namespace tenon {
 // `interpolation`: "linear" between them, "lower", "higher", "nearest" (halves to even) or "midpoint". quantile gives
 // NaN where there is one, nanquantile leaves NaN out. float32 and float64. ValueError on a q outside [0, 1] (seen on
 // the CPU), ShapeError when there are no elements.
-TENON_QUANTILE_OP(quantile)
-TENON_QUANTILE_OP(nanquantile)
+TENON_QUANTILE_OP(quantile)     ///< The elements at ranks q (n - 1) of the n along `dim`, or of all.
+TENON_QUANTILE_OP(nanquantile)  ///< The same of what is not NaN.
 #undef TENON_QUANTILE_OP
 
 }  // namespace tenon

@@ -68,8 +68,8 @@ TENON_OP(std_dim, "std.dim(Tensor self, int[]? dim, bool unbiased=True, bool kee
   }
 // NaN beats every number. Among equals max.dim and argmax give the first position (int64). The kernels of max are those
 // of amax over all dimensions.
-TENON_EXTREME_OPS(amax, max, max_dim, max_other, argmax, maximum)
-TENON_EXTREME_OPS(amin, min, min_dim, min_other, argmin, minimum)
+TENON_EXTREME_OPS(amax, max, max_dim, max_other, argmax, maximum)  ///< The largest element, or the larger of two.
+TENON_EXTREME_OPS(amin, min, min_dim, min_other, argmin, minimum)  ///< The smallest element, or the smaller of two.
 #undef TENON_EXTREME_OPS
 
 /// Whether all (any) elements are nonzero: bool, or uint8 for uint8 tensors. NaN counts as nonzero.

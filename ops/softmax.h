@@ -18,6 +18,7 @@ TENON_ALIAS("special_softmax", "softmax")
 TENON_OP(log_softmax, "log_softmax.int(Tensor self, int dim, dtype? dtype=None) -> Tensor", kernel, kNoInplace,
          Tensor(const Tensor&, int64_t, std::optional<DType>), SoftmaxKernel)
 TENON_ALIAS("special_log_softmax", "log_softmax")
+/// The gradient of softmax (log_softmax) from its result.
 TENON_OP(softmax_backward, "softmax_backward(Tensor grad_output, Tensor output, int dim, dtype input_dtype) -> Tensor",
          kernel, kNoInplace, Tensor(const Tensor&, const Tensor&, int64_t, DType), SoftmaxBackwardKernel)
 TENON_ALIAS("_softmax_backward_data", "softmax_backward")

@@ -68,8 +68,8 @@ inline std::tuple<Tensor, Tensor> kthvalue(const Tensor& self, int64_t k, int64_
   }
 // The lower of the two middle elements when their number is even. median gives NaN (and the position of the first) when
 // there is one, nanmedian leaves them out. Of no elements: NaN over all of a floating tensor, else an IndexError.
-TENON_MEDIAN_OPS(median, median_dim)
-TENON_MEDIAN_OPS(nanmedian, nanmedian_dim)
+TENON_MEDIAN_OPS(median, median_dim)        ///< The lower of the two middle elements when their number is even.
+TENON_MEDIAN_OPS(nanmedian, nanmedian_dim)  ///< The median of what is not NaN.
 #undef TENON_MEDIAN_OPS
 
 /// The element that occurs most often (the smallest of several; a NaN equals nothing) and its last position. The kernel

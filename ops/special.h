@@ -39,16 +39,16 @@ TENON_ALIAS("special_erfinv", "erfinv")
 /// exp(x^2) erfc(x).
 TENON_SPECIAL_OP(special_erfcx)
 /// The normal distribution function, its logarithm (exact in the lower tail), and its inverse on [0, 1].
-TENON_SPECIAL_OP(special_ndtr)
-TENON_SPECIAL_OP(special_log_ndtr)
-TENON_SPECIAL_OP(special_ndtri)
+TENON_SPECIAL_OP(special_ndtr)      ///< The normal distribution function.
+TENON_SPECIAL_OP(special_log_ndtr)  ///< Its logarithm, exact in the lower tail.
+TENON_SPECIAL_OP(special_ndtri)     ///< Its inverse on [0, 1].
 
 /// Modified Bessel functions of the first kind, of order 0 and 1; `e`: times exp(-|x|).
-TENON_SPECIAL_OP(i0)
+TENON_SPECIAL_OP(i0)  ///< The modified Bessel function of the first kind of order 0.
 TENON_ALIAS("special_i0", "i0")
-TENON_SPECIAL_OP(special_i0e)
-TENON_SPECIAL_OP(special_i1)
-TENON_SPECIAL_OP(special_i1e)
+TENON_SPECIAL_OP(special_i0e)  ///< exp(-|x|) i0(x).
+TENON_SPECIAL_OP(special_i1)   ///< That of order 1.
+TENON_SPECIAL_OP(special_i1e)  ///< exp(-|x|) i1(x).
 #undef TENON_SPECIAL_OP
 
 }  // namespace tenon

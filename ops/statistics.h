@@ -63,8 +63,8 @@ inline Tensor count_nonzero(const Tensor& self, IntArrayRef dim = {}) { return o
                                                const std::optional<Scalar>& correction = {}, bool keepdim = false) { \
     return op::var##_mean(self, dim, correction, keepdim);                                                           \
   }
-TENON_MOMENTS(var)
-TENON_MOMENTS(std)
+TENON_MOMENTS(var)  ///< Variance and mean.
+TENON_MOMENTS(std)  ///< Standard deviation and mean.
 #undef TENON_MOMENTS
 
 /// The smallest and the largest element, over one dimension or all.

@@ -15,26 +15,26 @@ namespace tenon {
                 void(const LoopPlan&))                                                                                \
   inline Tensor name(const Tensor& self) { return op::name(self); }
 
-TENON_TRIGONOMETRIC_OP(sin)
-TENON_TRIGONOMETRIC_OP(cos)
-TENON_TRIGONOMETRIC_OP(tan)
+TENON_TRIGONOMETRIC_OP(sin)  ///< sin(x).
+TENON_TRIGONOMETRIC_OP(cos)  ///< cos(x).
+TENON_TRIGONOMETRIC_OP(tan)  ///< tan(x).
 /// In [-pi/2, pi/2]; NaN for real |x| > 1.
-TENON_TRIGONOMETRIC_OP(asin)
+TENON_TRIGONOMETRIC_OP(asin)  ///< The inverse of sin, in [-pi/2, pi/2].
 TENON_ALIAS("arcsin", "asin")
 /// In [0, pi]; NaN for real |x| > 1.
-TENON_TRIGONOMETRIC_OP(acos)
+TENON_TRIGONOMETRIC_OP(acos)  ///< The inverse of cos, in [0, pi].
 TENON_ALIAS("arccos", "acos")
-TENON_TRIGONOMETRIC_OP(atan)
+TENON_TRIGONOMETRIC_OP(atan)  ///< The inverse of tan, in (-pi/2, pi/2).
 TENON_ALIAS("arctan", "atan")
-TENON_TRIGONOMETRIC_OP(sinh)
-TENON_TRIGONOMETRIC_OP(cosh)
-TENON_TRIGONOMETRIC_OP(asinh)
+TENON_TRIGONOMETRIC_OP(sinh)   ///< (exp(x) - exp(-x)) / 2.
+TENON_TRIGONOMETRIC_OP(cosh)   ///< (exp(x) + exp(-x)) / 2.
+TENON_TRIGONOMETRIC_OP(asinh)  ///< The inverse of sinh.
 TENON_ALIAS("arcsinh", "asinh")
 /// NaN for real x < 1.
-TENON_TRIGONOMETRIC_OP(acosh)
+TENON_TRIGONOMETRIC_OP(acosh)  ///< The inverse of cosh.
 TENON_ALIAS("arccosh", "acosh")
 /// Infinite at 1 and -1, NaN beyond.
-TENON_TRIGONOMETRIC_OP(atanh)
+TENON_TRIGONOMETRIC_OP(atanh)  ///< The inverse of tanh.
 TENON_ALIAS("arctanh", "atanh")
 /// sin(pi x) / (pi x), 1 at 0.
 TENON_TRIGONOMETRIC_OP(sinc)

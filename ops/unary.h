@@ -37,14 +37,14 @@ TENON_ALIAS("conj_physical", "conj")
 inline Tensor conj(const Tensor& self) { return self.is_complex() ? op::conj(self) : self; }
 
 // --- float functions -----------------------------------------------------------------------------------------
-TENON_UNARY_OP(exp, unary_float, kPlain)
-TENON_UNARY_OP(log, unary_float, kPlain)
-TENON_UNARY_OP(sqrt, unary_float, kPlain)
+TENON_UNARY_OP(exp, unary_float, kPlain)   ///< e^x.
+TENON_UNARY_OP(log, unary_float, kPlain)   ///< The natural logarithm.
+TENON_UNARY_OP(sqrt, unary_float, kPlain)  ///< The square root.
 /// 1 / sqrt(x).
 TENON_UNARY_OP(rsqrt, unary_float, kPlain)
 /// 1 / x.
 TENON_UNARY_OP(reciprocal, unary_float, kPlain)
-TENON_UNARY_OP(tanh, unary_float, kPlain)
+TENON_UNARY_OP(tanh, unary_float, kPlain)  ///< The hyperbolic tangent.
 /// 1 / (1 + exp(-x)).
 TENON_UNARY_OP(sigmoid, unary_float, kPlain)
 TENON_ALIAS("special_expit", "sigmoid")
@@ -60,7 +60,7 @@ TENON_OP(gelu_backward, "gelu_backward(Tensor grad_output, Tensor self, *, str a
          void(const LoopPlan&, const bool& tanh_form))
 
 // --- tests ---------------------------------------------------------------------------------------------------
-TENON_UNARY_OP(isnan, unary_bool, kNonDifferentiable | kNoInplace)
+TENON_UNARY_OP(isnan, unary_bool, kNonDifferentiable | kNoInplace)  ///< True where x (either part) is NaN.
 /// True where x is zero. The in-place form writes 0 and 1 in the tensor's own dtype.
 TENON_UNARY_OP(logical_not, unary_bool, kNonDifferentiable)
 
