@@ -6,8 +6,8 @@
 //   vdot         [k] x [k] -> 0-dim, self conjugated.
 //   linalg_vecdot  The same over `dim` of tensors that broadcast. Floating and complex dtypes.
 //   kron         Kronecker product; the smaller rank is padded in front with ones. Up to 8 dimensions.
-//   linalg_cross Of the vectors of size 3 along `dim`; all other dimensions broadcast, ranks agree. cross: `dim` is the
-//                first dimension of self with size 3 unless given.
+//   linalg_cross, cross  Of the vectors of size 3 along `dim`; all other dimensions broadcast, ranks agree. cross: `dim`
+//                is the first dimension of self with size 3 unless given.
 //   addmv, addr, addbmm  beta * self + alpha * (mat @ vec, outer(vec1, vec2), the sum of batch1 @ batch2 over the batch);
 //                self broadcasts and is not read when beta is 0. addr promotes dtypes and takes bool ("or" of "and").
 //   tensordot    Over pairs of dimensions, or over the last `dims` of self and the first `dims` of other. Of a pair

@@ -39,6 +39,7 @@ TENON_OP(normal, "normal(Tensor self, float mean=0, float std=1) -> Tensor", ker
 // The distributions that are functions of one uniform number; a and b are their parameters in the schema's order.
 TENON_OP(exponential, "exponential(Tensor self, float lambd=1) -> Tensor", kernel, kNonDifferentiable,
          Tensor(const Tensor&, double), void(const Tensor& out, double a, double b, const PhiloxState& state))
+/// Density sigma / (pi ((x - median)^2 + sigma^2)).
 TENON_OP(cauchy, "cauchy(Tensor self, float median=0, float sigma=1) -> Tensor", kernel, kNonDifferentiable,
          Tensor(const Tensor&, double, double), void(const Tensor& out, double a, double b, const PhiloxState& state))
 TENON_OP(geometric, "geometric(Tensor self, float p) -> Tensor", kernel, kNonDifferentiable,
@@ -63,9 +64,11 @@ TENON_OP(randperm, "randperm(int n, *, dtype? dtype=None, device? device=None, b
 TENON_OP(multinomial, "multinomial(Tensor self, int num_samples, bool replacement=False) -> Tensor", composite,
          kNoInplace | kNotCapturable, Tensor(const Tensor&, int64_t, bool), void())
 // out, mask (bool) and x contiguous; element i is kept when its uniform is below 1 - p, and then scaled by 1 / (1 - p).
+/// dropout with the mask of what it kept.
 TENON_OP(native_dropout, "native_dropout(Tensor input, float p, bool? train=True) -> (Tensor output, Tensor mask)",
          kernel, kNoInplace, std::tuple<Tensor, Tensor>(const Tensor&, double, std::optional<bool>),
          void(const Tensor& out, const Tensor& mask, const Tensor& x, double p, const PhiloxState& state))
+/// Its gradient.
 TENON_OP(native_dropout_backward, "native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor",
          composite, kNoInplace, Tensor(const Tensor&, const Tensor&, double), void())
 TENON_OP(dropout, "dropout(Tensor input, float p=0.5, bool training=True, bool inplace=False) -> Tensor", composite,
@@ -75,6 +78,7 @@ TENON_FACTORY(rand, "rand(int[] size", IntArrayRef)
 TENON_FACTORY(randn, "randn(int[] size", IntArrayRef)
 TENON_FACTORY(randint, "randint(int high, int[] size", int64_t, IntArrayRef)
 TENON_FACTORY(randint_low, "randint.low(int low, int high, int[] size", int64_t, int64_t, IntArrayRef)
+/// rand, randn and randint with sizes, dtype and device of self.
 TENON_LIKE(rand_like, "rand_like(Tensor self", const Tensor&)
 TENON_LIKE(randn_like, "randn_like(Tensor self", const Tensor&)
 TENON_LIKE(randint_like, "randint_like(Tensor self, int high", const Tensor&, int64_t)
