@@ -40,23 +40,16 @@ inline Tensor operator<=(const Tensor& a, const Operand& b) { return op::le(a, b
 inline Tensor operator>(const Tensor& a, const Operand& b) { return op::gt(a, b); }
 inline Tensor operator>=(const Tensor& a, const Operand& b) { return op::ge(a, b); }
 
+// clang-format off
 /// Whether sizes and all values agree (NaN agrees with nothing). Waits for the device.
-TENON_OP(equal, "equal(Tensor self, Tensor other) -> bool", dynamic, kNoInplace | kNonDifferentiable | kNotCapturable,
-         bool(const Tensor&, const Tensor&), void())
+TENON_OP(equal, "equal(Tensor self, Tensor other) -> bool", dynamic, kNoInplace | kNonDifferentiable | kNotCapturable, bool(const Tensor&, const Tensor&), void())
 inline bool equal(const Tensor& self, const Tensor& other) { return op::equal(self, other); }
-#define TENON_CLOSE_OP(name, kind, flags, Result, result)                                                            \
-  TENON_OP(name,                                                                                                     \
-           #name "(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> " result, \
-           kind, flags, Result(const Tensor&, const Tensor&, double, double, bool), void())                          \
-  inline Result name(const Tensor& self, const Tensor& other, double rtol = 1e-5, double atol = 1e-8,                \
-                     bool equal_nan = false) {                                                                       \
-    return op::name(self, other, rtol, atol, equal_nan);                                                             \
-  }
+#define TENON_CLOSE(name, kind, flags, Result, result) TENON_OP(name, #name "(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> " result, kind, flags, Result(const Tensor&, const Tensor&, double, double, bool), void()) inline Result name(const Tensor& self, const Tensor& other, double rtol = 1e-5, double atol = 1e-8, bool equal_nan = false) { return op::name(self, other, rtol, atol, equal_nan); }
 /// Whether |self - other| <= atol + rtol |other|, of two tensors of one dtype that broadcast; infinities agree with
 /// themselves, NaN with NaN only if `equal_nan`. Computed in double precision.
-TENON_CLOSE_OP(isclose, composite, kNoInplace | kNonDifferentiable, Tensor, "Tensor")
+TENON_CLOSE(isclose, composite, kNoInplace | kNonDifferentiable, Tensor, "Tensor")
 /// Whether that holds for all elements. Waits for the device.
-TENON_CLOSE_OP(allclose, dynamic, kNoInplace | kNonDifferentiable | kNotCapturable, bool, "bool")
-#undef TENON_CLOSE_OP
+TENON_CLOSE(allclose, dynamic, kNoInplace | kNonDifferentiable | kNotCapturable, bool, "bool")
+// clang-format on
 
 }  // namespace tenon

@@ -106,11 +106,11 @@ Tensor tensor(const std::vector<T>& values, const TensorOptions& o = {}) {
   TENON_OP(fresh, #fresh "(Tensor self, int[] size, *, dtype? dtype=None, device? device=None) -> Tensor", composite, \
            kNoInplace, Tensor(const Tensor&, IntArrayRef, OptionalDtype, OptionalDevice), void())
 // *_like: self's sizes; new_*: the given sizes. Both take dtype and device from self unless they are given.
-TENON_LIKE_OP(empty_like, new_empty)
-TENON_LIKE_OP(zeros_like, new_zeros)
-TENON_LIKE_OP(ones_like, new_ones)
+TENON_LIKE_OP(empty_like, new_empty)  ///< Uninitialised, with dtype and device of self.
+TENON_LIKE_OP(zeros_like, new_zeros)  ///< Zeros with dtype and device of self.
+TENON_LIKE_OP(ones_like, new_ones)    ///< Ones with dtype and device of self.
 #undef TENON_LIKE_OP
-TENON_OP(full_like,
+TENON_OP(full_like,  ///< fill_value in self's sizes, with its dtype and device.
          "full_like(Tensor self, Scalar fill_value, *, dtype? dtype=None, device? device=None, memory_format? "
          "memory_format=None) -> Tensor",
          composite, kNoInplace,
@@ -118,7 +118,7 @@ TENON_OP(full_like,
 inline Tensor full_like(const Tensor& self, const Scalar& value, const TensorOptions& o = {}) {
   return detail::with_options(op::full_like(self, value, o.dtype(), o.device(), o.memory_format()), o);
 }
-TENON_OP(new_full,
+TENON_OP(new_full,  ///< fill_value in the given sizes, with dtype and device of self.
          "new_full(Tensor self, int[] size, Scalar fill_value, *, dtype? dtype=None, device? device=None) -> Tensor",
          composite, kNoInplace, Tensor(const Tensor&, IntArrayRef, const Scalar&, OptionalDtype, OptionalDevice),
          void())

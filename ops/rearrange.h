@@ -4,7 +4,7 @@
 //   flip, fliplr, flipud    the order of entries reversed along `dims`, along dimension 1, along dimension 0
 //   roll                    entry i moves to i + shift along each of `dims`, around the end; without dims in row-major order
 //   rot90                   k quarter turns from dimension dims[0] towards dims[1]
-//   repeat, tile            the whole repeated along each dimension; tile takes fewer numbers than there are dimensions
+//   repeat, tile            the whole repeated along each dimension. tile takes fewer numbers than there are dimensions
 //   repeat_interleave       every entry of `dim` (none: of all) repeated in place, as often as `repeats` says: a number, or
 //                           int64 or int32 numbers, one for all or one for each. The length of the result is known at once
 //                           when `output_size` gives it, else a device is waited for. `repeat_interleave(repeats)`: the
@@ -12,7 +12,7 @@
 //   select_scatter, slice_scatter, diagonal_scatter, as_strided_scatter
 //                           a copy of self in which what the view of that name shows is `src`; as_strided_scatter is for
 //                           tensors without gaps
-//   resize                  x.resize_({2, 3}) of PyTorch, in place: op::resize.inplace(x, x, {2, 3}, {}). Keeps the elements
+//   resize, resize_as       x.resize_({2, 3}) of PyTorch, in place: op::resize.inplace(x, x, {2, 3}, {}). Keeps the elements
 //                           in the order of memory; new ones are not initialised. resize_as takes the sizes of a tensor.
 #pragma once
 

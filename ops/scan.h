@@ -36,8 +36,9 @@ inline Tensor logcumsumexp(const Tensor& self, int64_t dim, bool reverse = false
   return op::logcumsumexp(self, dim, reverse);
 }
 /// exp(-down) times the running sum of self exp(up), in logarithms: what logcumsumexp's gradients are made of. Real.
-TENON_OP(scaled_cumsum, "_scaled_cumsum(Tensor self, Tensor up, Tensor down, int dim, *, bool reverse=False) -> Tensor",
-         kernel, kNoInplace, Tensor(const Tensor&, const Tensor&, const Tensor&, int64_t, bool), void())
+// clang-format off
+TENON_OP(scaled_cumsum, "_scaled_cumsum(Tensor self, Tensor up, Tensor down, int dim, *, bool reverse=False) -> Tensor", kernel, kNoInplace, Tensor(const Tensor&, const Tensor&, const Tensor&, int64_t, bool), void())
+// clang-format on
 /// Running maximum (minimum) and where it was (int64): the last position among equals. NaN, once met, stays. Complex is
 /// an error.
 TENON_OP(cummax, "cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)", kernel, kNoInplace,
@@ -56,22 +57,13 @@ inline Tensor diff(const Tensor& self, int64_t n = 1, int64_t dim = -1, const Te
                    const Tensor& append = {}) {
   return op::diff(self, n, dim, prepend, append);
 }
-/// Slopes of self along each of dims (all, when absent) by second-order differences: of steps `spacing` (one for all
-/// or one per dimension), or at positions (one-dimensional tensors). At the ends of order edge_order, 1 or 2.
-TENON_OP(gradient, "gradient(Tensor self, *, Scalar? spacing=None, int[]? dim=None, int edge_order=1) -> Tensor[]",
-         composite, kNoInplace,
-         std::vector<Tensor>(const Tensor&, const std::optional<Scalar>&, std::optional<IntArrayRef>, int64_t), void())
-TENON_OP(gradient_spacing,
-         "gradient.spacing(Tensor self, *, Tensor[] spacing, int[]? dim=None, int edge_order=1) -> Tensor[]", composite,
-         kNoInplace, std::vector<Tensor>(const Tensor&, TensorList, std::optional<IntArrayRef>, int64_t), void())
-inline std::vector<Tensor> gradient(const Tensor& self, const Scalar& spacing = 1, std::optional<IntArrayRef> dim = {},
-                                    int64_t edge_order = 1) {
-  return op::gradient(self, spacing, dim, edge_order);
-}
-inline std::vector<Tensor> gradient(const Tensor& self, TensorList spacing, std::optional<IntArrayRef> dim = {},
-                                    int64_t edge_order = 1) {
-  return op::gradient_spacing(self, spacing, dim, edge_order);
-}
+// clang-format off
+/// Slopes of self along each of dims (all, when absent) by second-order differences: of steps `spacing` (one for all or one per dimension), or at positions (one-dimensional tensors). At the ends of order edge_order, 1 or 2.
+TENON_OP(gradient, "gradient(Tensor self, *, Scalar? spacing=None, int[]? dim=None, int edge_order=1) -> Tensor[]", composite, kNoInplace, std::vector<Tensor>(const Tensor&, const std::optional<Scalar>&, std::optional<IntArrayRef>, int64_t), void())
+TENON_OP(gradient_spacing, "gradient.spacing(Tensor self, *, Tensor[] spacing, int[]? dim=None, int edge_order=1) -> Tensor[]", composite, kNoInplace, std::vector<Tensor>(const Tensor&, TensorList, std::optional<IntArrayRef>, int64_t), void())
+inline std::vector<Tensor> gradient(const Tensor& self, const Scalar& spacing = 1, std::optional<IntArrayRef> dim = {}, int64_t edge_order = 1) { return op::gradient(self, spacing, dim, edge_order); }
+inline std::vector<Tensor> gradient(const Tensor& self, TensorList spacing, std::optional<IntArrayRef> dim = {}, int64_t edge_order = 1) { return op::gradient_spacing(self, spacing, dim, edge_order); }
+// clang-format on
 /// The integral of y along dim by the trapezoidal rule, at positions x or with steps dx.
 TENON_OP(trapezoid, "trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor", composite, kNoInplace,
          Tensor(const Tensor&, const Tensor&, int64_t), void())

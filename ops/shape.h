@@ -11,7 +11,8 @@
 //   tensor_split                `sections` pieces as equal as can be, or cut before each of `indices`
 //                               (a single index is IntArrayRef{1}: braces around one number are a number)
 //   hsplit, vsplit, dsplit      equal pieces, or cut before the indices, along dimension 1 (0 of a vector), 0, 2
-//   unsafe_split, unsafe_chunk  split and chunk whose results count as tensors of their own: autograd lets them be
+//   unsafe_split, unsafe_chunk, unsafe_split_with_sizes
+//                               split and chunk whose results count as tensors of their own: autograd lets them be
 //                               written in place, and the writer sees to it that nobody needs the whole any more
 //
 //   hstack, vstack, dstack      joined along dimension 1 (0 for vectors), 0, 2, of at least 1, 2, 3 dimensions

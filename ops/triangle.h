@@ -2,7 +2,7 @@
 // Triangles and diagonals of matrices, batches of them in leading dimensions. Diagonal `offset` lies that many columns to
 // the right of the main one, to the left when negative.
 //
-//   tril, triu                   self with zeros above (below) diagonal `diagonal`; in place too
+//   tril, triu                   self with zeros above (below) diagonal `diagonal`, in place too
 //   tril_indices, triu_indices   int64 [2, n]: rows and columns of the triangle of a row x col matrix, row by row
 //   diag                         the diagonal of a matrix, copied, or a matrix with that diagonal from a vector
 //   diag_embed                   vectors in the last dimension as the diagonals of matrices in dimensions dim1 and dim2
