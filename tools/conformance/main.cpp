@@ -58,16 +58,6 @@ Tolerance pick(const Json& test, DType t, bool loose) {
   return is_reports(test) ? Tolerance{} : tolerance_of(t, loose);
 }
 
-// x.half() and its like are spellings of x.to(dtype).
-std::optional<DType> conversion(const std::string& op) {
-  static const std::map<std::string, DType> all = {
-      {"bool", kBool},     {"byte", kUInt8},     {"char", kInt8},        {"short", kInt16},
-      {"int", kInt32},     {"long", kInt64},     {"half", kFloat16},     {"bfloat16", kBFloat16},
-      {"float", kFloat32}, {"double", kFloat64}, {"cfloat", kComplex64}, {"cdouble", kComplex128}};
-  const auto at = all.find(op);
-  return at == all.end() ? std::nullopt : std::optional<DType>(at->second);
-}
-
 // Sums, products of matrices and whatever accumulates get the wide float32 tolerance.
 bool accumulates(const std::string& op) {
   for (const char* part :
@@ -212,16 +202,8 @@ Verdict attempt(const Json& test, const Json& expect, const Options& options, La
       }
     }
     // A leaf cannot be written in place; the value it was computed to can.
-<<<<<<< HEAD
     const auto [op, dtype] = spelled(test);
     if (dtype != DType::undefined) kwargs.emplace_back("dtype", dtype);
-=======
-    std::string op = test["op"].get<std::string>();
-    if (const std::optional<DType> t = conversion(op)) {
-      op = "to.dtype";
-      args.insert(args.begin() + 1, dispatch::Value(*t));
-    }
->>>>>>> 603ad13 (ops: equal, isclose, allclose, gradient and logspace as operators; aminmax refuses out= of another dtype; logcumsumexp's gradients of every order stay in logarithms; conformance: x.half() and its like, lists of numbers, a list of cases that cannot apply)
     if (grads && op.substr(0, op.find('.')).ends_with("_") && !op.starts_with("__") && args[0].is_tensor())
       args[0] = dispatch::Value(args[0].tensor().clone());
     const std::vector<Tensor> outputs =
@@ -245,15 +227,11 @@ Verdict attempt(const Json& test, const Json& expect, const Options& options, La
 Verdict run(const Json& test, const Options& options) {
   if (test.contains("device") && test["device"] != name(options.device.type()))
     return {Outcome::skipped, "another device"};
-<<<<<<< HEAD
-  std::string op = spelled(test).first;
-=======
   if (const auto at = options.inapplicable.find(test["id"].get<std::string>()); at != options.inapplicable.end())
     return {Outcome::skipped, "inapplicable: " + at->second};
-  std::string op = test["op"].get<std::string>();
->>>>>>> 603ad13 (ops: equal, isclose, allclose, gradient and logspace as operators; aminmax refuses out= of another dtype; logcumsumexp's gradients of every order stay in logarithms; conformance: x.half() and its like, lists of numbers, a list of cases that cannot apply)
+  std::string op = spelled(test).first;
   bool swapped = false;  // "__radd__" is found too
-  if (op != kBrackets && !conversion(op) && dispatch::Registry::find(op, &swapped).empty()) {
+  if (op != kBrackets && dispatch::Registry::find(op, &swapped).empty()) {
     const std::size_t end = op.find('.') == std::string::npos ? op.size() : op.find('.');
     if (end > 0 && op[end - 1] == '_') op.erase(end - 1, 1);
     if (dispatch::Registry::find(op).empty()) return {Outcome::skipped, "no such operator"};
