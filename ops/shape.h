@@ -9,7 +9,7 @@
 //   atleast_1d, _2d, _3d        dimensions of size 1 added: [n] becomes [1, n] and [1, n, 1], [m, n] becomes [m, n, 1]
 //   broadcast_tensors, meshgrid expanded to one shape; vectors expanded to a grid of "ij" or "xy" indexing
 //   tensor_split                `sections` pieces as equal as can be, or cut before each of `indices`
-//                               (a single index is IntArrayRef{1}: braces around one number are a number)
+//                               (what is between braces are indices, one number too)
 //   hsplit, vsplit, dsplit      equal pieces, or cut before the indices, along dimension 1 (0 of a vector), 0, 2
 //   unsafe_split, unsafe_chunk, unsafe_split_with_sizes
 //                               split and chunk whose results count as tensors of their own: autograd lets them be
@@ -40,7 +40,8 @@ using TensorVector = std::vector<Tensor>;
   TENON_SHAPE(TensorVector, name##_list, composite, #name ".Sequence(Tensor[] tensors) -> Tensor[]", (TensorList))
 #define TENON_SPLIT(name) \
   TENON_SHAPE_FN(TensorVector, name, composite, #name ".int(Tensor self, int sections) -> Tensor[]", (const Tensor&, int64_t), name, (const Tensor& self, int64_t sections), self, sections) \
-  TENON_SHAPE_FN(TensorVector, name##_at, composite, #name ".array(Tensor self, int[] indices) -> Tensor[]", (const Tensor&, IntArrayRef), name, (const Tensor& self, IntArrayRef indices), self, indices)
+  TENON_SHAPE_FN(TensorVector, name##_at, composite, #name ".array(Tensor self, int[] indices) -> Tensor[]", (const Tensor&, IntArrayRef), name, (const Tensor& self, IntArrayRef indices), self, indices) \
+  inline TensorVector name(const Tensor& self, std::initializer_list<int64_t> indices) { return op::name##_at(self, indices); }
 #define TENON_JOIN(name) \
   TENON_SHAPE_FN(Tensor, name, composite, #name "(Tensor[] tensors) -> Tensor", (TensorList), name, (TensorList tensors), tensors) \
   inline Tensor name(std::initializer_list<Tensor> t) { return op::name(TensorList(t.begin(), t.size())); }
@@ -62,6 +63,7 @@ TENON_SHAPE_FN(TensorVector, broadcast_tensors, composite, "broadcast_tensors(Te
 TENON_SHAPE_FN(TensorVector, meshgrid, composite, "meshgrid(Tensor[] tensors, *, str indexing='ij') -> Tensor[]", (TensorList, std::string_view), meshgrid, (TensorList tensors, std::string_view indexing = "ij"), tensors, indexing)
 TENON_SHAPE_FN(TensorVector, tensor_split, composite, "tensor_split.sections(Tensor self, int sections, int dim=0) -> Tensor[]", (const Tensor&, int64_t, int64_t), tensor_split, (const Tensor& self, int64_t sections, int64_t dim = 0), self, sections, dim)
 TENON_SHAPE_FN(TensorVector, tensor_split_at, composite, "tensor_split.indices(Tensor self, int[] indices, int dim=0) -> Tensor[]", (const Tensor&, IntArrayRef, int64_t), tensor_split, (const Tensor& self, IntArrayRef indices, int64_t dim = 0), self, indices, dim)
+inline TensorVector tensor_split(const Tensor& self, std::initializer_list<int64_t> indices, int64_t dim = 0) { return op::tensor_split_at(self, indices, dim); }
 TENON_SHAPE(TensorVector, tensor_split_by, composite, "tensor_split.tensor_indices_or_sections(Tensor self, Tensor tensor_indices_or_sections, int dim=0) -> Tensor[]", (const Tensor&, const Tensor&, int64_t))
 TENON_SPLIT(hsplit)
 TENON_SPLIT(vsplit)

@@ -44,9 +44,9 @@ TEST_CASE("shape operators alias where PyTorch's do", "[ops]") {
                 atleast_3d(matrix),
                 op::chunk(x, 2, 1)[1],
                 tensor_split(x, 2)[1],
-                tensor_split(x, IntArrayRef{1}, 2)[1],
+                tensor_split(x, {1}, 2)[1],
                 hsplit(x, 3)[1],
-                vsplit(x, IntArrayRef{1})[1],
+                vsplit(x, {1})[1],
                 dsplit(x, 2)[1],
                 op::unsafe_split(x, 1, 0)[1],
                 op::unsafe_chunk(x, 2, 2)[1],
@@ -168,5 +168,8 @@ TEST_CASE("names and lists as PyTorch spells them", "[ops]") {
   CHECK(called("row_stack", {List{x, x}}).tensor().sizes() == IntArrayRef{4, 3});
   CHECK(called("block_diag", {x, x, x}).tensor().sizes() == IntArrayRef{6, 9});
   CHECK(called("broadcast_tensors", {x, x[0]}).tensors().size() == 2);
+  CHECK(tensor_split(x, 3, 1).size() == 3);
+  CHECK(tensor_split(x, {2}, 1)[0].sizes() == IntArrayRef{2, 2});  // braces hold indices
+  CHECK(hsplit(x, {1, 2}).size() == 3);
   CHECK(called("linalg.diagonal", {x}).tensor().sizes() == IntArrayRef{2});
 }
