@@ -155,7 +155,11 @@ std::vector<Value> call(std::string_view given, std::vector<Value> args, const K
     }
   }
   TENON_CHECK(!candidates.empty(), SchemaError, "no operator is named ", given);
-  if (swapped && args.size() >= 2) std::swap(args[0], args[1]);
+  if (swapped) {
+    TENON_CHECK(args.size() >= 2 && (args[0].is_tensor() || given == "__rpow__"), SchemaError, given,
+                ": argument self: expected the tensor on the right, got ", args.empty() ? "none" : args[0].kind_name());
+    std::swap(args[0], args[1]);
+  }
   std::string reasons;
   std::vector<Value> bound;
   for (std::size_t i = 0; i < 2 * candidates.size(); ++i) {

@@ -46,7 +46,7 @@ using Z = complex<double>;
 TENON_HOST_DEVICE inline Z expm1(Z z) {
   // exp(x) cos(y) - 1 without the cancellation at 0.
   const double s = sin(z.im / 2), e = exp(z.re);
-  if (!(fabs(z.im) <= largest<double>()) || z.re > 700) return exp(z) - Z(1);
+  if (fabs(z.im) <= largest<double>() && z.re > 700) return exp(z) - Z(1);
   return {expm1(z.re) * cos(z.im) - 2 * s * s, z.im == 0 ? z.im : e * sin(z.im)};
 }
 TENON_HOST_DEVICE inline Z log1p(Z z) {
@@ -54,7 +54,7 @@ TENON_HOST_DEVICE inline Z log1p(Z z) {
   if (!(most < 0.5)) return log(Z(1) + z);
   return {log1p(z.re * (2 + z.re) + z.im * z.im) / 2, atan2(z.im, 1 + z.re)};
 }
-TENON_HOST_DEVICE inline Z exp2(Z z) { return exp(z * Z(0.69314718055994531)); }
+TENON_HOST_DEVICE inline Z exp2(Z z) { return exp(Z(z.re * 0.69314718055994531, z.im * 0.69314718055994531)); }
 TENON_HOST_DEVICE inline Z log_base(Z z, double inverse) {
   const Z w = log(z);
   return {w.re * inverse, w.im * inverse};

@@ -89,6 +89,7 @@ TENON_HOST_DEVICE inline double zeta(double s, double q) {
 /// The n-th derivative of digamma.
 TENON_HOST_DEVICE inline double polygamma(int64_t n, double x) {
   if (n == 0) return digamma(x);
+  if (n == 1 && x == -infinity<double>()) return infinity<double>() + x;  // poles without end
   const double order = static_cast<double>(n);
   const double value = exp(lgamma(order + 1)) * zeta(order + 1, x);
   return n % 2 == 0 ? -value : value;
@@ -244,6 +245,7 @@ TENON_HOST_DEVICE inline double i0e(double x) {
   return x <= 8 ? chebyshev(kNear, x / 4 - 1) : chebyshev(kFar, 16 / x - 1) / sqrt(x);
 }
 TENON_HOST_DEVICE inline double i0(double x) {
+  if (fabs(x) == infinity<double>()) return x - x;        // NaN, as PyTorch's
   const double scaled = i0e(x), half = exp(fabs(x) / 2);  // in two steps: exp(x) overflows before the result
   return half == infinity<double>() ? half : half * scaled * half;
 }
@@ -270,6 +272,7 @@ TENON_HOST_DEVICE inline double i1e(double x) {
   return x < 0 ? -y : y;
 }
 TENON_HOST_DEVICE inline double i1(double x) {
+  if (fabs(x) == infinity<double>()) return x - x;
   const double scaled = i1e(x), half = exp(fabs(x) / 2);
   return half == infinity<double>() ? copysign(half, x) : half * scaled * half;
 }

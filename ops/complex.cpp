@@ -31,6 +31,9 @@ DType check_pair(const char* who, const char* second, const Tensor& a, const Ten
 
 Tensor make_complex(Call& call, const Tensor& re, const Tensor& im) {
   const DType t = check_pair("complex", "imag", re, im);
+  for (const Tensor& target : call.destinations)
+    TENON_CHECK(target.dtype() == complex_of(t), DtypeError, "complex: out: expected ", complex_of(t), ", got ",
+                target.dtype());
   const DimVector sizes = dispatch::broadcast_sizes(re.sizes(), im.sizes(), "complex");
   const Tensor out = call.output(0, sizes, complex_of(t), call.device_of({&re, &im}), {&re, &im});
   op::real(out).copy_(re);

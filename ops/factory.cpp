@@ -167,8 +167,9 @@ Tensor arange_step(Call& call, const Scalar& start, const Scalar& end, const Sca
   TENON_CHECK((end.real() - start.real()) * (step.real() > 0 ? 1 : -1) >= 0, ValueError, "arange: the step ", step,
               " does not lead from ", start, " to ", end);
   int64_t n;
-  if (integral) {
-    // The distance may not fit int64 although the count does; both are exact as unsigned numbers.
+  if (integral || t == kInt64) {
+    TENON_CHECK(step.integer() != 0, ValueError, "arange: step: must not be zero as an int64, got ", step);
+    // int64 drops fractions first. The distance may not fit although the count does: both are exact as unsigned numbers.
     const auto a = static_cast<uint64_t>(start.integer()), b = static_cast<uint64_t>(end.integer());
     const auto s = static_cast<uint64_t>(step.integer());
     const uint64_t distance = step.integer() > 0 ? b - a : a - b, stride = step.integer() > 0 ? s : 0 - s;

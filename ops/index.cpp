@@ -122,6 +122,8 @@ Tensor gather(Call& call, const Tensor& self, int64_t dim, const Tensor& index, 
   const Device device = call.device_of({&self, &index});
   const int64_t d = wrap_dim(dim, self.dim(), "gather");
   const Tensor places = prepared_index(call, index);
+  for (const Tensor& t : call.destinations)
+    TENON_CHECK(t.dtype() == self.dtype(), DtypeError, "gather: out: expected ", self.dtype(), ", got ", t.dtype());
   const Tensor out = call.output(0, index.sizes(), self.dtype(), device, {&self, &index});
   if (index.numel() == 0) return out;
   const Tensor from = at_least_1d(self), by = at_least_1d(places);

@@ -80,9 +80,10 @@ Tensor roll(Call&, const Tensor& self, IntArrayRef shifts, IntArrayRef dims) {
   if (dims.empty() && shifts.size() == 1) return op::roll(self.reshape({-1}), shifts, 0).reshape(self.sizes());
   TENON_CHECK(!shifts.empty() && shifts.size() == dims.size(), ShapeError,
               "roll: shifts: expected one for each of dims ", dims, ", or a single one without dims, got ", shifts);
+  TENON_CHECK(self.dim() > 0, IndexError, "roll: dims: expected none for a 0-dim tensor, got ", dims);
   Tensor x = self;
   for (std::size_t i = 0; i < shifts.size(); ++i) {
-    const int64_t d = wrap_dim(dims[i], self.dim(), "roll"), size = self.dim() ? self.size(d) : 0;
+    const int64_t d = wrap_dim(dims[i], self.dim(), "roll"), size = self.size(d);
     const int64_t shift = size == 0 ? 0 : (shifts[i] % size + size) % size;
     if (shift != 0) x = cat({x.slice(d, size - shift), x.slice(d, 0, size - shift)}, d);
   }

@@ -74,9 +74,9 @@ std::tuple<Tensor, Tensor> extreme(Call& call, const Handle& handle, const Tenso
 Tensor later(const Tensor& y, int64_t dim) { return y.narrow(dim, 1, y.size(dim) - 1); }
 Tensor earlier(const Tensor& y, int64_t dim) { return y.narrow(dim, 0, y.size(dim) - 1); }
 
-// Areas of the trapezoids: (y[i] + y[i+1]) / 2 * width.
+// Twice the areas of the trapezoids: (y[i] + y[i+1]) * width, in y's dtype as PyTorch's: narrow integers wrap around.
 Tensor areas(const Tensor& y, const Operand& width, int64_t dim) {
-  return mul(mul(add(later(y, dim), earlier(y, dim)), width), 0.5);
+  return mul(add(later(y, dim), earlier(y, dim)), width);
 }
 // Widths from positions: x of one dimension lies along dim, others broadcast with y.
 Tensor widths(const Call& call, const Tensor& y, const Tensor& x, int64_t dim) {
@@ -218,24 +218,22 @@ std::vector<Tensor> gradient_spacing(Call& call, const Tensor& self, TensorList 
 
 Tensor trapezoid(Call& call, const Tensor& y, const Tensor& x, int64_t dim) {
   const int64_t d = checked_dim(call, y, dim);
-  const Tensor f = floating(y);
-  if (f.size(d) == 0) return total(f, d);
-  return total(areas(f, widths(call, f, x, d), d), d);
+  if (y.size(d) == 0) return total(floating(y), d);
+  return div(total(areas(y, widths(call, y, x, d), d), d), 2);
 }
 Tensor trapezoid_dx(Call& call, const Tensor& y, const Scalar& dx, int64_t dim) {
   const int64_t d = checked_dim(call, y, dim);
   const Tensor f = floating(y);
-  return f.size(d) == 0 ? total(f, d) : total(areas(f, dx, d), d);
+  return f.size(d) == 0 ? total(f, d) : div(total(areas(f, dx, d), d), 2);
 }
 Tensor cumulative_trapezoid(Call& call, const Tensor& y, const Tensor& x, int64_t dim) {
   const int64_t d = checked_dim(call, y, dim);
-  const Tensor f = floating(y);
-  return f.size(d) == 0 ? f : cumsum(areas(f, widths(call, f, x, d), d), d);
+  return y.size(d) == 0 ? floating(y) : div(cumsum(areas(y, widths(call, y, x, d), d), d), 2);
 }
 Tensor cumulative_trapezoid_dx(Call& call, const Tensor& y, const Scalar& dx, int64_t dim) {
   const int64_t d = checked_dim(call, y, dim);
   const Tensor f = floating(y);
-  return f.size(d) == 0 ? f : cumsum(areas(f, dx, d), d);
+  return f.size(d) == 0 ? f : div(cumsum(areas(f, dx, d), d), 2);
 }
 
 }  // namespace tenon::impl

@@ -36,9 +36,12 @@ TENON_GRADIENT_QUOTIENT(atanh, sub(1, mul(x, x)))
 TENON_REGISTER_GRADIENT(op::tan, result(), [](Gradients& g, const Tensor&) {
   g.set(0, [&] { return mul(g.grad(), conj(add(square(g.result()), 1))); });
 });
-// Two roots: the product would leave the principal branch for complex x.
+// Two roots for complex x: the product would leave the principal branch.
 TENON_REGISTER_GRADIENT(op::acosh, inputs(0), [](Gradients& g, const Tensor& x) {
-  g.set(0, [&] { return mul(g.grad(), conj(mul(rsqrt(sub(x, 1)), rsqrt(add(x, 1))))); });
+  g.set(0, [&] {
+    const Tensor less = sub(x, 1), more = add(x, 1);
+    return mul(g.grad(), x.is_complex() ? conj(mul(rsqrt(less), rsqrt(more))) : rsqrt(mul(less, more)));
+  });
 });
 // (cos(pi x) - sinc(x)) / x, which cancels near 0: there its series.
 TENON_REGISTER_GRADIENT(op::sinc, inputs(0), [](Gradients& g, const Tensor& x) {

@@ -221,19 +221,6 @@ HWY_INLINE V tan(D d, V x) {
                               : lane_by_lane(
                                     d, x, y, far, +[](double v) { return std::tan(v); });
 }
-/// sin(pi x) / (pi x), 1 at 0.
-template <class D, class V>
-HWY_INLINE V sinc(D d, V x) {
-  const V whole = hn::Round(hn::Mul(x, hn::Set(d, 0.5)));  // whole turns change nothing
-  const V rest = hn::NegMulAdd(whole, hn::Set(d, 2.0), x), pi = hn::Set(d, 3.14159265358979324);
-  const auto t = turn(d, hn::Mul(rest, pi));
-  const V s = flip(d, hn::IfThenElse(odd(d, t.quarter), t.cos, t.sin), t.quarter);
-  const V y = hn::Div(s, hn::Mul(x, pi));
-  const V a = hn::Abs(x), exact = hn::IfThenElseZero(hn::Ne(hn::Round(x), x), y);  // whole x: 0
-  return hn::IfThenElse(hn::Eq(a, hn::Zero(d)), hn::Set(d, 1.0),
-                        hn::IfThenElse(hn::Lt(a, hn::Set(d, 1e15)), exact, hn::Div(hn::Sub(x, x), a)));
-}
-
 /// The angle of (x, y) for y >= 0, x >= 0, in [0, pi/2].
 template <class D, class V>
 HWY_INLINE V first_quadrant(D d, V y, V x) {

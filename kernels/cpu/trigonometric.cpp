@@ -84,7 +84,6 @@ TENON_REGISTER_SIMD_KERNEL(op::hypot, FloatsAndHalves, hypot_cpu);
 inline double sinc_of(double x) {
   constexpr double kPi = 3.14159265358979324;
   if (x == 0) return 1;
-  if (std::isinf(x)) return 0;
   const double whole = std::nearbyint(x), s = std::sin(kPi * (x - whole));
   return (std::fmod(whole, 2) != 0 ? -s : s) / (kPi * x);
 }

@@ -97,8 +97,8 @@ double erfinv_of(double y) {
 double bessel(double nu, double x, bool scaled) {
   if (std::isnan(x)) return x;
   const double a = std::fabs(x), sign = nu == 1 && x < 0 ? -1 : 1;
-  if (std::isinf(x)) return scaled ? sign * 0.0 : sign * kInfinity;
-  if (a > 700) {  // asymptotic series
+  if (std::isinf(x)) return scaled ? sign * 0.0 : std::nan("");  // PyTorch's choice
+  if (a > 700) {                                                 // asymptotic series
     const Wide m = 4 * nu * nu, z = 8 * Wide(a);
     const Wide series =
         1 - (m - 1) / z + (m - 1) * (m - 9) / (2 * z * z) - (m - 1) * (m - 9) * (m - 25) / (6 * z * z * z);

@@ -18,7 +18,6 @@ void two_numbers(Inputs& in) { in.add({in.tensor({1 << 20}, -0.9, 0.9), in.tenso
 
 double sinc_of(double x) {
   if (x == 0) return 1;
-  if (std::isinf(x)) return 0;
   const long double whole = std::nearbyint(x), s = std::sin(3.14159265358979323846264L * (x - whole));
   return static_cast<double>((std::fmod(whole, 2) != 0 ? -s : s) / (3.14159265358979323846264L * x));
 }

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Edges at which PyTorch's answer is a choice: what it refuses, wraps around or leaves without a value.
+#include <tenon/tenon.h>
+#include "tests/support/catch.h"
+
+#include <cmath>
+#include <limits>
+
+using namespace tenon;
+
+namespace {
+using Ints = std::vector<int64_t>;
+using Doubles = std::vector<double>;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+template <class F>
+Doubles slope(const F& f, std::initializer_list<double> at) {
+  const Tensor x = tensor(at, kFloat64).requires_grad_();
+  f(x).sum().backward();
+  return x.grad().to_vector<double>();
+}
+}  // namespace
+
+TEST_CASE("out= of gather and complex is of the result's dtype", "[functions]") {
+  const Tensor wide[] = {empty({2}, kFloat64)};
+  CHECK_THROWS_AS(op::gather.out(wide, zeros({2}), 0, arange(2), false), DtypeError);
+  const Tensor narrow[] = {empty({2}, kComplex64)};
+  CHECK_THROWS_AS(op::make_complex.out(narrow, zeros({2}, kFloat64), zeros({2}, kFloat64)), DtypeError);
+}
+
+TEST_CASE("swapped operators need the tensor they belong to; a 0-dim tensor has no dimension to roll", "[functions]") {
+  CHECK_THROWS_AS(dispatch::call("__radd__", {2, arange(3)}), SchemaError);
+  CHECK(dispatch::call("__rsub__", {arange(3), 2})[0].tensor().to_vector<int64_t>() == Ints{2, 1, 0});
+  CHECK_THROWS_AS(roll(tensor(1.0), 1, 0), IndexError);
+  CHECK(roll(tensor(1.0), 1).item<float>() == 1);
+}
+
+TEST_CASE("int64 ranges and areas of narrow integers count in integers", "[functions]") {
+  CHECK(arange(0.0, -8.000001, -4.0, kInt64).to_vector<int64_t>() == Ints{0, -4});
+  CHECK(arange(0.0, -8.000001, -4.0, kInt32).to_vector<int64_t>() == Ints{0, -4, -8});
+  CHECK_THROWS_AS(arange(0.0, 2.0, 0.5, kInt64), ValueError);
+  // Widths 250 (3 - 9 in uint8) and 254, times 11 and 10: 190 and 236.
+  const Tensor y = tensor({5, 6, 4}, kUInt8), x = tensor({9, 3, 1}, kUInt8);
+  CHECK(cumulative_trapezoid(y, x).to_vector<double>() == Doubles{95, 213});
+  CHECK(trapezoid(y, x).to_vector<double>() == Doubles{213});
+}
+
+TEST_CASE("gradients at infinity and outside the domain", "[functions]") {
+  const auto flat = slope([](const Tensor& x) { return acosh(x); }, {kInfinity, -kInfinity, -2});
+  CHECK(flat[0] == 0);
+  CHECK(flat[1] == 0);
+  CHECK(std::fabs(flat[2] - 1 / std::sqrt(3.0)) < 1e-12);
+  const auto trigamma = slope([](const Tensor& x) { return digamma(x); }, {kInfinity, -kInfinity});
+  CHECK(trigamma[0] == 0);
+  CHECK(std::isnan(trigamma[1]));
+}
+
+TEST_CASE("complex exponentials of infinities", "[functions]") {
+  const Tensor z = tensor({complex<double>(kInfinity, kInfinity)});
+  const auto power = exp2(z).item<complex<double>>(), less = expm1(z).item<complex<double>>();
+  CHECK(std::fabs(power.re) == kInfinity);
+  CHECK(std::isnan(power.im));
+  CHECK(std::isnan(less.re));
+  CHECK(std::isnan(less.im));
+}
