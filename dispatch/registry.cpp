@@ -131,6 +131,8 @@ std::vector<const OpBase*> Registry::find(std::string_view given, bool* swapped)
   if (swapped && name.size() > 5 && name.starts_with("__r") && name.ends_with("__")) {
     name = name.substr(3, name.size() - 5);
     *swapped = true;
+    if (name == "mod") name = "remainder";
+    if (name == "and" || name == "or" || name == "xor") name = "bitwise_" + name;
   }
   State& s = state();
   const std::lock_guard lock(s.mutex);

@@ -59,15 +59,15 @@ TENON_REGISTER_GRADIENT(op::cumprod, inputs(0) | result(),
                             return gradient_of_cumprod(self.to(grad.dtype()), grad, g.result(), dim, reverse);
                           });
                         });
-// exp(x) times the sum of grad exp(-result).
+// exp(x) times the sum of grad exp(-result), which are too large or too small to be anything but logarithms.
 TENON_REGISTER_GRADIENT(op::logcumsumexp, inputs(0) | result(),
                         [](Gradients& g, const Tensor& self, int64_t dim, bool reverse) {
                           g.set(0, [&] {
                             const Tensor grad = g.grad(), result = g.result();
                             if (!self.is_complex())
                               return op::scaled_cumsum(grad, neg(result), neg(self), dim, !reverse);
-                            const Tensor terms = mul(grad, conj(exp(neg(result))));
-                            return mul(cumsum(terms, dim, {}, !reverse), conj(exp(self)));
+                            const Tensor terms = sub(log(conj(grad)), result);
+                            return conj(exp(add(op::logcumsumexp(terms, dim, !reverse), self)));
                           });
                         });
 TENON_REGISTER_GRADIENT(op::scaled_cumsum, inputs(0, 1, 2) | result(),

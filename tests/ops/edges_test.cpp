@@ -31,6 +31,8 @@ TEST_CASE("out= of gather and complex is of the result's dtype", "[functions]") 
 TEST_CASE("swapped operators need the tensor they belong to; a 0-dim tensor has no dimension to roll", "[functions]") {
   CHECK_THROWS_AS(dispatch::call("__radd__", {2, arange(3)}), SchemaError);
   CHECK(dispatch::call("__rsub__", {arange(3), 2})[0].tensor().to_vector<int64_t>() == Ints{2, 1, 0});
+  CHECK(dispatch::call("__rand__", {arange(3), 2})[0].tensor().to_vector<int64_t>() == Ints{0, 0, 2});
+  CHECK(dispatch::call("__rmod__", {tensor({3, 4}), 7})[0].tensor().to_vector<int64_t>() == Ints{1, 3});
   CHECK_THROWS_AS(roll(tensor(1.0), 1, 0), IndexError);
   CHECK(roll(tensor(1.0), 1).item<float>() == 1);
 }
@@ -53,6 +55,17 @@ TEST_CASE("gradients at infinity and outside the domain", "[functions]") {
   const auto trigamma = slope([](const Tensor& x) { return digamma(x); }, {kInfinity, -kInfinity});
   CHECK(trigamma[0] == 0);
   CHECK(std::isnan(trigamma[1]));
+}
+
+TEST_CASE("logcumsumexp's gradient of large complex numbers", "[functions]") {
+  const Tensor z =
+      tensor({complex<double>(1e4, 0), complex<double>(1e4, 1), complex<double>(-1e4, 0)}).requires_grad_();
+  logcumsumexp(z, 0).backward(tensor({complex<double>(0), complex<double>(1), complex<double>(0)}));
+  const auto slope = z.grad().to_vector<complex<double>>();  // 1 / (1 + e^i), e^i / (1 + e^i), conjugated
+  CHECK(std::fabs(slope[0].re - 0.5) < 1e-12);
+  CHECK(std::fabs(slope[0].im - 0.5 * std::tan(0.5)) < 1e-12);
+  CHECK(std::fabs(slope[1].im + 0.5 * std::tan(0.5)) < 1e-12);
+  CHECK((slope[2].re == 0 && slope[2].im == 0));
 }
 
 TEST_CASE("complex exponentials of infinities", "[functions]") {

@@ -170,10 +170,15 @@ dispatch::Value CaseReader::value(const Json& v) {
     return digits && s != "-" && !s.empty() ? Value(integer(v)) : Value(s);  // integers beyond 2^53 come as text
   }
   if (v.is_array()) {
+    const auto whole = [&](const Json& e) {
+      if (!e.is_string() && !e.is_number_integer()) return e.is_boolean();
+      const Value item = value(e);
+      return item.is_number() && item.number().is_integral();
+    };
     bool tensors = false, integers = true;
     for (const Json& e : v) {
       tensors = tensors || is_tensor(e) || (e.is_object() && e.contains("of"));
-      integers = integers && (e.is_number_integer() || e.is_boolean());
+      integers = integers && whole(e);
     }
     if (tensors) {
       std::vector<Tensor> list;
