@@ -51,6 +51,13 @@ TENON_HOST_DEVICE inline double digamma(double x) {
   return result + log(x) - 0.5 / x - (x < 1e17 ? series : 0);
 }
 
+/// x^-s; small whole s, which polygamma has, by multiplication.
+TENON_HOST_DEVICE inline double inverse_power(double x, double s) {
+  if (s > 16 || s != floor(s)) return pow(x, -s);
+  double power = x;
+  for (int i = 1; i < static_cast<int>(s); ++i) power *= x;
+  return 1 / power;
+}
 /// sum over k >= 0 of (k + q)^-s, s > 1; infinity at whole q <= 0, NaN for other q <= 0 unless s is whole.
 TENON_HOST_DEVICE inline double zeta(double s, double q) {
   if (s == 1) return infinity<double>();
@@ -60,10 +67,10 @@ TENON_HOST_DEVICE inline double zeta(double s, double q) {
     if (s != floor(s)) return infinity<double>() - infinity<double>();
   }
   if (q == infinity<double>()) return 0;
-  double sum = pow(q, -s), a = q, term = 0;
+  double sum = inverse_power(q, s), a = q, term = 0;
   for (int i = 0; i < 9 || a <= 9; ++i) {
     a += 1;
-    term = pow(a, -s);
+    term = inverse_power(a, s);
     sum += term;
     if (fabs(term) < 1e-17 * fabs(sum) && a > 0) return sum;
   }
@@ -202,11 +209,12 @@ TENON_HOST_DEVICE inline double normal_quantile(double centred, double tail) {
   return copysign(x, centred);
 }
 TENON_HOST_DEVICE inline double ndtri(double p) { return normal_quantile(p - 0.5, p < 0.5 ? p : 1 - p); }
-/// erf(y) = x, and a Newton step for the last digits.
-TENON_HOST_DEVICE inline double erfinv(double x) {
+/// erf(y) = x. `polish`: with a Newton step for the last digits of a double.
+TENON_HOST_DEVICE inline double erfinv(double x, bool polish = true) {
   const double a = fabs(x);
   if (!(a < 1)) return a == 1 ? copysign(infinity<double>(), x) : infinity<double>() - infinity<double>();
   const double y = normal_quantile(a / 2, (1 - a) / 2) * kSqrtHalf;
+  if (!polish) return copysign(y, x);
   const double error = a < 0.5 ? ::erf(y) - a : (1 - a) - ::erfc(y);
   return copysign(y - error * 0.88622692545275801 * exp(y * y), x);
 }

@@ -32,15 +32,27 @@ TENON_ROUNDING(round, hn::Round(x))
 TENON_ROUNDING(frac, hn::Sub(x, hn::Trunc(x)))
 #undef TENON_ROUNDING
 
+// A quotient below 2^28 is told apart from whole numbers in double, and its whole part times b is exact there.
+inline float fmod_of(float a, float b) {
+  const double wide = b, q = a / wide;
+  if (!(std::fabs(q) < 0x1p28 && std::fabs(b) < INFINITY)) return std::fmod(a, b);
+  return static_cast<float>(std::copysign(a - static_cast<double>(static_cast<int64_t>(q)) * wide, a));
+}
+inline double fmod_of(double a, double b) { return std::fmod(a, b); }
 template <class C>
 void fmod_loop(const LoopPlan& plan) {
   elementwise(
-      plan, [](C a, C b) { return std::fmod(a, b); }, 2048);
+      plan, [](C a, C b) { return fmod_of(a, b); }, 4096);
 }
 template <class C>
 void remainder_loop(const LoopPlan& plan) {
   elementwise(
-      plan, [](C a, C b) { return math::remainder(a, b); }, 2048);
+      plan,
+      [](C a, C b) {
+        const C r = fmod_of(a, b);
+        return r != 0 && ((b < 0) != (r < 0)) ? r + b : r;
+      },
+      4096);
 }
 template <class T>
 void fmod_cpu(const LoopPlan& plan) {

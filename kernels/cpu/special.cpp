@@ -43,7 +43,6 @@ using HWY_NAMESPACE::elementwise;
   TENON_REGISTER_KERNEL(op::name, cpu, FloatsAndHalves, name##_scalar);
 TENON_SPECIAL_FUNCTION(lgamma, lgamma)
 TENON_SPECIAL_FUNCTION(digamma, digamma)
-TENON_SPECIAL_FUNCTION(erfinv, erfinv)
 TENON_SPECIAL_FUNCTION(special_erfcx, erfcx)
 TENON_SPECIAL_FUNCTION(special_log_ndtr, log_ndtr)
 TENON_SPECIAL_FUNCTION(special_ndtri, ndtri)
@@ -52,6 +51,14 @@ TENON_SPECIAL_FUNCTION(special_i0e, i0e)
 TENON_SPECIAL_FUNCTION(special_i1, i1)
 TENON_SPECIAL_FUNCTION(special_i1e, i1e)
 #undef TENON_SPECIAL_FUNCTION
+
+template <class T>
+void erfinv_cpu(const LoopPlan& plan) {
+  using C = compute_t<T>;
+  elementwise(
+      plan, [](C x) { return static_cast<C>(math::erfinv(static_cast<double>(x), sizeof(C) == 8)); }, 1024);
+}
+TENON_REGISTER_KERNEL(op::erfinv, cpu, FloatsAndHalves, erfinv_cpu);
 
 template <class T>
 void polygamma_cpu(const LoopPlan& plan, const int64_t& n) {
