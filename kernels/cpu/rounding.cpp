@@ -49,8 +49,8 @@ void remainder_loop(const LoopPlan& plan) {
   elementwise(
       plan,
       [](C a, C b) {
-        const C r = fmod_of(a, b);
-        return r != 0 && ((b < 0) != (r < 0)) ? r + b : r;
+        const C r = fmod_of(a, b), moved = r + b;
+        return (r != 0) & ((b < 0) != (r < 0)) ? moved : r;  // no branch: signs are hard to foretell
       },
       4096);
 }
