@@ -45,11 +45,12 @@ Tensor count_places(const Tensor& places, const Tensor& weights, int64_t size, c
   const auto kernel = op::bincount.kernel(places.backend(), dispatch::key_of(t));
   Tensor out = given.defined() && given.is_contiguous() ? given : dispatch::make_tensor({size}, t, places.device());
   out.zero_();
+  const Tensor at = places.to(kInt64);
   if (weights.defined() && places.is_cuda() && is_deterministic()) {  // what is left out goes to one place more
-    const Tensor inside = logical_and(ge(places, 0), lt(places, size));
-    out.copy_(index_add(zeros({size + 1}, out.options()), 0, where(inside, places, size), weights).narrow(0, 0, size));
-  } else if (places.numel() != 0 && size != 0)
-    kernel(out, places.to(kInt64).contiguous(), weights.defined() ? weights.contiguous() : Tensor());
+    const Tensor inside = logical_and(ge(at, 0), lt(at, size));
+    out.copy_(index_add(zeros({size + 1}, out.options()), 0, where(inside, at, size), weights).narrow(0, 0, size));
+  } else if (at.numel() != 0 && size != 0)
+    kernel(out, at.contiguous(), weights.defined() ? weights.contiguous() : Tensor());
   return out;
 }
 

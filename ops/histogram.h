@@ -36,13 +36,13 @@ inline Tensor histc(const Tensor& self, int64_t bins = 100, const Scalar& min = 
 TENON_OP(histogram_bins,
          "histogram.bins_tensor(Tensor self, Tensor bins, *, Tensor? weight=None, bool density=False) -> "
          "(Tensor hist, Tensor bin_edges)",
-         composite, kNoInplace | kNonDifferentiable,
+         composite, kNoInplace | kNonDifferentiable | kNonDeterministic,
          std::tuple<Tensor, Tensor>(const Tensor&, const Tensor&, const Tensor&, bool), void())
 TENON_OP(
     histogram,
     "histogram.bin_ct(Tensor self, int bins=100, *, Tensor? range=None, Tensor? weight=None, bool density=False) -> "
     "(Tensor hist, Tensor bin_edges)",
-    composite, kNoInplace | kNonDifferentiable,
+    composite, kNoInplace | kNonDifferentiable | kNonDeterministic,
     std::tuple<Tensor, Tensor>(const Tensor&, int64_t, const Tensor&, const Tensor&, bool), void())
 /// Counts, or sums of `weight` (of self's sizes), in the bins between `bins`, an ascending vector of self's floating
 /// dtype; `density` divides them by their total and the widths. Returns them and the edges.

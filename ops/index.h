@@ -35,7 +35,8 @@ TENON_OP(scatter, "scatter.src(Tensor self, int dim, Tensor index, Tensor|Scalar
          kNonDeterministic, Tensor(const Tensor&, int64_t, const Tensor&, const Operand&),
          void(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& src, const char* who))
 TENON_OP(scatter_by, "scatter.reduce(Tensor self, int dim, Tensor index, Tensor|Scalar src, *, str reduce) -> Tensor",
-         composite, kPlain, Tensor(const Tensor&, int64_t, const Tensor&, const Operand&, std::string_view), void())
+         composite, kNonDeterministic, Tensor(const Tensor&, int64_t, const Tensor&, const Operand&, std::string_view),
+         void())
 enum class ScatterReduction : uint8_t { prod, amax, amin, sum, mean };  // the last two are made of scatter_add's kernel
 TENON_OP(scatter_reduce,
          "scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> "
@@ -70,7 +71,7 @@ TENON_ALIAS("embedding_dense_backward", "embedding_backward")
 TENON_OP(index, "index.Tensor(Tensor self, Tensor[] indices) -> Tensor", composite, kNoInplace,
          Tensor(const Tensor&, TensorList), void())
 TENON_OP(index_put, "index_put(Tensor self, Tensor[] indices, Tensor values, bool accumulate=False) -> Tensor",
-         composite, kPlain, Tensor(const Tensor&, TensorList, const Tensor&, bool), void())
+         composite, kNonDeterministic, Tensor(const Tensor&, TensorList, const Tensor&, bool), void())
 
 /// Slices of `self` along `dim` in the order of `index`, an int32 or int64 vector without negative numbers.
 TENON_API Tensor index_select(const Tensor& self, int64_t dim, const Tensor& index);

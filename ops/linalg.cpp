@@ -209,7 +209,7 @@ Tensor cov(Call&, const Tensor& self, int64_t correction, const Tensor& fweights
     TENON_CHECK(w.dim() <= 1 && w.numel() == n, ShapeError, "cov: ", what, ": expected ", n, " weights, got sizes ",
                 w.sizes());
     TENON_CHECK(right, DtypeError, "cov: ", what, ": expected ", kind, ", got ", w.dtype());
-    TENON_CHECK(!w.is_cpu() || n == 0 || amin(w.detach()).item().real() >= 0, ValueError, "cov: ", what,
+    TENON_CHECK(w.is_meta() || n == 0 || amin(w.detach()).item().real() >= 0, ValueError, "cov: ", what,
                 ": expected weights of at least 0");
   };
   Tensor w = fweights;
@@ -220,7 +220,7 @@ Tensor cov(Call&, const Tensor& self, int64_t correction, const Tensor& fweights
   }
   const auto weighted = [&](const Tensor& t) { return w.defined() ? mul(t, w) : t; };
   const Tensor total = w.defined() ? sum(w) : scalar_tensor(n, self.options().dtype(kInt64));
-  TENON_CHECK(!w.defined() || !w.is_cpu() || total.item().real() != 0, ValueError,
+  TENON_CHECK(!w.defined() || w.is_meta() || total.item().real() != 0, ValueError,
               "cov: fweights, aweights: expected a sum that is not 0");
   const Tensor centred = sub(x, div(sum(weighted(x), 1, true), total));
   Tensor freedom = sub(total, correction);

@@ -14,18 +14,18 @@ namespace tenon {
 TENON_OP(nonzero, "nonzero(Tensor self) -> Tensor", dynamic, kNoInplace | kNonDifferentiable | kNotCapturable,
          Tensor(const Tensor&), void(const Tensor& places, const Tensor& mask))
 TENON_ALIAS("argwhere", "nonzero")
-TENON_OP(nonzero_tuple, "nonzero.tuple(Tensor self, *, bool as_tuple) -> Tensor[]", composite, kNoInplace,
-         std::vector<Tensor>(const Tensor&, bool), void())
-TENON_OP(where_positions, "where(Tensor condition) -> Tensor[]", composite, kNoInplace,
+TENON_OP(nonzero_tuple, "nonzero.tuple(Tensor self, *, bool as_tuple) -> Tensor[]", composite,
+         kNoInplace | kNotCapturable, std::vector<Tensor>(const Tensor&, bool), void())
+TENON_OP(where_positions, "where(Tensor condition) -> Tensor[]", composite, kNoInplace | kNotCapturable,
          std::vector<Tensor>(const Tensor&), void())
-TENON_OP(masked_select, "masked_select(Tensor self, Tensor mask) -> Tensor", composite, kNoInplace,
+TENON_OP(masked_select, "masked_select(Tensor self, Tensor mask) -> Tensor", composite, kNoInplace | kNotCapturable,
          Tensor(const Tensor&, const Tensor&), void())
-TENON_OP(masked_scatter, "masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor", composite, kPlain,
+TENON_OP(masked_scatter, "masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor", composite, kNotCapturable,
          Tensor(const Tensor&, const Tensor&, const Tensor&), void())
 TENON_OP(take, "take(Tensor self, Tensor index) -> Tensor", composite, kNoInplace, Tensor(const Tensor&, const Tensor&),
          void())
-TENON_OP(put, "put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor", composite, kPlain,
-         Tensor(const Tensor&, const Tensor&, const Tensor&, bool), void())
+TENON_OP(put, "put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor", composite,
+         kNonDeterministic, Tensor(const Tensor&, const Tensor&, const Tensor&, bool), void())
 TENON_OP(take_along_dim, "take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor", composite, kNoInplace,
          Tensor(const Tensor&, const Tensor&, std::optional<int64_t>), void())
 TENON_OP(unravel_index, "unravel_index(Tensor indices, int[] shape) -> Tensor[]", composite, kNoInplace,

@@ -26,11 +26,11 @@ TENON_OP(uniform, "uniform(Tensor self, float from=0, float to=1) -> Tensor", ke
          Tensor(const Tensor&, double, double),
          void(const Tensor& out, double from, double to, const PhiloxState& state))
 // normal.Tensor_float and its sisters come first, so that normal(mean) means elementwise means; normal_ is `normal`.
-TENON_OP(normal_tensors, "normal.Tensor_Tensor(Tensor mean, Tensor std) -> Tensor", composite, kNoInplace,
-         Tensor(const Tensor&, const Tensor&), void())
+TENON_OP(normal_tensors, "normal.Tensor_Tensor(Tensor mean, Tensor std) -> Tensor", composite,
+         kNoInplace | kNotCapturable, Tensor(const Tensor&, const Tensor&), void())
 TENON_OP(normal_mean, "normal.Tensor_float(Tensor mean, float std=1) -> Tensor", composite, kNoInplace,
          Tensor(const Tensor&, double), void())
-TENON_OP(normal_std, "normal.float_Tensor(float mean, Tensor std) -> Tensor", composite, kNoInplace,
+TENON_OP(normal_std, "normal.float_Tensor(float mean, Tensor std) -> Tensor", composite, kNoInplace | kNotCapturable,
          Tensor(double, const Tensor&), void())
 TENON_FACTORY(normal_sizes, "normal.float_float(float mean, float std, int[] size", double, double, IntArrayRef)
 TENON_OP(normal, "normal(Tensor self, float mean=0, float std=1) -> Tensor", kernel, kNonDifferentiable,

@@ -105,6 +105,8 @@ TEST_CASE("sums in a fixed order are right on a device", "[ops][cuda]") {
     CHECK(same(scatter(start.to(cuda), 0, index.to(cuda), src.to(cuda)), scatter(start, 0, index, src)));
     CHECK(same(index_add(start.to(cuda), 0, index.select(1, 0).to(cuda), src.to(cuda), 3),
                index_add(start, 0, index.select(1, 0), src, 3)));
+    const Tensor few = index.select(1, 0).to(kInt16), weights = src.select(1, 0).to(kFloat32);
+    CHECK(same(bincount(few.to(cuda), weights.to(cuda), 300), bincount(few, weights, 300)));
     for (const char* reduce : {"prod", "amax", "amin", "mean"})
       CHECK(same(scatter_reduce(start.to(cuda), 0, index.to(cuda), src.to(cuda), reduce, false),
                  scatter_reduce(start, 0, index, src, reduce, false)));
