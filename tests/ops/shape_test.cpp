@@ -133,6 +133,10 @@ TEST_CASE("triangles and diagonals refuse outputs that share memory with their i
   CHECK_THROWS_AS(op::flip.out(once, zeros({4, 4}), 0), AliasError);
 }
 
+TEST_CASE("how much repeat_interleave gives is checked where nothing has to be waited for", "[ops]") {
+  CHECK_THROWS_AS(repeat_interleave(zeros({2}), tensor({1, 4}).to(kInt64), 0, 4), ValueError);
+}
+
 TEST_CASE("resize in place", "[ops]") {
   Tensor x = arange(6, kFloat64);
   const Tensor view = x.slice(0, 1);

@@ -205,6 +205,16 @@ Failures each_sample(const OpCase& row, const Run& run, F&& f) {
   return std::move(c.failures);
 }
 
+// What the results of other forms are compared with: those of the first. On a GPU another layout may take another kernel,
+// and atomics another order, so there it is the reference, which knows how far apart sums may be.
+std::vector<Array> expected_of(const OpCase& row, const Run& run, const std::vector<Value>& host,
+                               const std::vector<Tensor>& direct) {
+  if (run.device.is_cuda() && row.expected) return row.expected(Args(row.op->schema(), host));
+  std::vector<Array> list;
+  for (const Tensor& t : direct) list.push_back(read(t));
+  return list;
+}
+
 std::string form_name(const OpCase& row, bool inplace) {
   const dispatch::Schema& s = row.op->schema();
   return std::string(s.name) + (inplace ? "_" : "") + (s.overload.empty() ? "" : "." + std::string(s.overload));
@@ -305,10 +315,12 @@ Failures check_out(const OpCase& row, const Run& run) {
   return each_sample(row, run, [&](Context& c, const Sample& s) {
     if (!s.destinations) return;
     c.attempt("out=", [&] {
-      const std::vector<Value> bound = laid_out(bind(row, s, run.device), Shape::contiguous, run.device);
+      const std::vector<Value> host = bind(row, s, run.device);
+      const std::vector<Value> bound = laid_out(host, Shape::contiguous, run.device);
       const std::vector<Tensor> direct = tensors_of(call_typed(row, bound, run.seed));
       for (const Tensor& t : direct)
         if (!t.defined()) return;
+      const std::vector<Array> expected = expected_of(row, run, host, direct);
       const auto into = [&](const std::vector<Tensor>& destinations) {
         if (row.is_random) manual_seed(run.seed);
         Results results;
@@ -329,7 +341,7 @@ Failures check_out(const OpCase& row, const Run& run) {
           for (std::size_t i = 0; i < direct.size(); ++i) {
             if (i < results.size() && !results[i].is_same(destinations[i]))
               c.fail(what, "the result is another tensor");
-            if (row.values_defined) c.compare(what, difference(read(destinations[i]), read(direct[i]), row.ulps));
+            if (row.values_defined) c.compare(what, difference(read(destinations[i]), expected[i], row.ulps));
           }
         });
       }
@@ -390,6 +402,7 @@ Failures check_inplace(const OpCase& row, const Run& run) {
       if (!host[0].is_tensor()) return;
       const std::vector<Tensor> direct =
           tensors_of(call_typed(row, laid_out(host, Shape::contiguous, run.device), run.seed));
+      const Array expected = expected_of(row, run, host, direct)[0];
       const Tensor& first = host[0].tensor();
       const bool allowed = direct[0].sizes() == first.sizes() && can_cast(direct[0].dtype(), first.dtype());
       for (const Shape shape : {Shape::contiguous, Shape::transposed, Shape::every_second, Shape::shifted}) {
@@ -408,8 +421,7 @@ Failures check_inplace(const OpCase& row, const Run& run) {
           }
           if (!results.items[0].tensor().is_same(self)) c.fail(what, "the result is another tensor");
           if (self.numel() != 0 && self.version() == version) c.fail(what, "the version did not grow");
-          Array expected = cast(read(direct[0]), self.dtype());
-          c.compare(what, difference(read(self), expected, row.ulps));
+          c.compare(what, difference(read(self), cast(expected, self.dtype()), row.ulps));
         } catch (const Error& e) {
           if (allowed)
             c.fail(what, std::string("threw: ") + e.what());
@@ -435,7 +447,10 @@ Failures check_errors(const OpCase& row, const Run& run) {
       } catch (const std::exception& e) {
         const std::string text = e.what();
         if (!error.is(e)) c.fail("error input", "another type of error: " + text);
-        if (text.find(row.error_name) == std::string::npos)
+        // What a device finds out later names the operator whose kernel found it.
+        const bool late = run.device != Device(kCPU) && row.op->kind() == Kind::composite &&
+                          dynamic_cast<const IndexError*>(&e) != nullptr;
+        if (!late && text.find(row.error_name) == std::string::npos)
           c.fail("error input", "the text does not name the operator: " + text);
         if (text.find(error.text) == std::string::npos)
           c.fail("error input", "the text lacks \"" + error.text + "\": " + text);
