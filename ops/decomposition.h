@@ -12,8 +12,7 @@ TENON_OP(linalg_inv, "linalg_inv(Tensor A) -> Tensor", kernel, kNoInplace | kNot
          void(const Tensor& out, const Tensor& a))
 TENON_ALIAS("inverse", "linalg_inv")
 inline Tensor inverse(const Tensor& self) { return op::linalg_inv(self); }
-/// U [m, k], S [k] descending, Vh [k, n] with k = min(m, n) and A = U S Vh; where S is 0, so is U (Vh, if m < n).
-/// Kernel: all contiguous.
+/// U [m, k], S [k] descending, Vh [k, n] with k = min(m, n) and A = U S Vh. Kernel: all contiguous.
 TENON_OP(_linalg_svd, "_linalg_svd(Tensor A) -> (Tensor U, Tensor S, Tensor Vh)", kernel, kNoInplace | kNotCapturable,
          std::tuple<Tensor, Tensor, Tensor>(const Tensor&),
          void(const Tensor& u, const Tensor& s, const Tensor& vh, const Tensor& a))

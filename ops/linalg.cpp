@@ -126,9 +126,14 @@ Tensor addr(Call&, const Tensor& self, const Tensor& vec1, const Tensor& vec2, c
   const DType t = dispatch::result_type(self, vec1, vec2);
   TENON_CHECK(!is_integral(t, true) || (is_integral(beta.dtype(), true) && is_integral(alpha.dtype(), true)),
               DtypeError, "addr: beta, alpha: expected integers for ", t, ", got ", beta, " and ", alpha);
-  if (t != kBool) return op::addmm(self.to(t), vec1.to(t).unsqueeze(1), vec2.to(t).unsqueeze(0), beta, alpha);
-  const Tensor product = mul(mul(vec1.unsqueeze(1), vec2), alpha.to<bool>());
-  return beta.to<bool>() ? logical_or(self.expand(product.sizes()), product) : product;
+  const bool logical = t == kBool;
+  if (!logical && !is_half(t))
+    return op::addmm(self.to(t), vec1.to(t).unsqueeze(1), vec2.to(t).unsqueeze(0), beta, alpha);
+  // Rounded at each step, as in PyTorch.
+  const Tensor product = mul(mul(vec1.to(t).unsqueeze(1), logical ? Scalar(alpha.to<bool>()) : alpha), vec2.to(t));
+  if (beta.equal(0)) return product;
+  const Tensor own = self.to(t).expand(product.sizes());
+  return logical ? logical_or(own, product) : add(mul(own, beta), product);
 }
 
 Tensor addbmm(Call&, const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta,
@@ -190,7 +195,7 @@ Tensor linalg_multi_dot(Call&, TensorList tensors) {
 Tensor linalg_matrix_power(Call&, const Tensor& self, int64_t n) {
   TENON_CHECK(self.dim() >= 2 && self.size(-1) == self.size(-2), ShapeError,
               "linalg_matrix_power: self: expected square matrices, got sizes ", self.sizes());
-  if (n == 0) return eye(self.size(-1), self.options()).expand(self.sizes()).clone();
+  if (n == 0) return self.clone().copy_(eye(self.size(-1), self.options()));
   if (n == 1) return self.clone();
   Tensor power = n < 0 ? op::linalg_inv(self) : self, result;
   for (uint64_t left = n < 0 ? -static_cast<uint64_t>(n) : static_cast<uint64_t>(n);;

@@ -107,6 +107,28 @@ void orthogonalise(int64_t m, int64_t n, C* w, C* v) {
   }
 }
 
+// Any unit column orthogonal to those listed.
+template <class C>
+void complete(int64_t m, C* column, const std::vector<const C*>& others) {
+  for (int64_t axis = 0; axis < m; ++axis) {
+    std::fill(column, column + m, C(0));
+    column[axis] = C(1);
+    double left = 0;
+    for (int pass = 0; pass < 2; ++pass) {
+      for (const C* other : others) {
+        C along(0);
+        for (int64_t i = 0; i < m; ++i) along += conjugate(other[i]) * column[i];
+        for (int64_t i = 0; i < m; ++i) column[i] = column[i] - along * other[i];
+      }
+      left = 0;
+      for (int64_t i = 0; i < m; ++i) left += square(column[i]);
+    }
+    if (left * 2 * static_cast<double>(m) < 1) continue;  // some axis keeps 1 / m of its square
+    for (int64_t i = 0; i < m; ++i) column[i] = column[i] * C(1 / std::sqrt(left));
+    return;
+  }
+}
+
 // One matrix a, rows x columns.
 template <class T>
 void singular_values(int64_t rows, int64_t columns, const T* a, T* u, real_t<T>* s, T* vh) {
@@ -135,12 +157,16 @@ void singular_values(int64_t rows, int64_t columns, const T* a, T* u, real_t<T>*
   std::stable_sort(order.begin(), order.end(), [&](int64_t p, int64_t q) {
     return sizes[static_cast<std::size_t>(p)] > sizes[static_cast<std::size_t>(q)];
   });
+  std::vector<const C*> known;
   for (int64_t j = 0; j < n; ++j) {
     const int64_t from = order[static_cast<std::size_t>(j)];
     const double size = sizes[static_cast<std::size_t>(from)];
     C *const left = w.data() + from * m, *const right = v.data() + from * n;
     if (size > 0)
       for (int64_t i = 0; i < m; ++i) left[i] = left[i] * C(1 / size);
+    else
+      complete(m, left, known);
+    known.push_back(left);
     s[j] = static_cast<real_t<T>>(size * scale);
     const C *const mine = wide ? right : left, *const other = wide ? left : right;
     for (int64_t i = 0; i < rows; ++i) u[i * n + j] = T(mine[i]);

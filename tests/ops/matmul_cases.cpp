@@ -308,7 +308,7 @@ TENON_OP_CASES(matmul) {
         in.add({in.tensor({3}), in.tensor({4, 3}), in.tensor({3})});
       });
   op_case(op::addr)
-      .dtypes(kNumbers)
+      .dtypes(Dtypes{kFloat64, kFloat32} + kComplexes + kIntegers)
       .gradient()
       .ulp(8)
       .samples(add_samples({4, 3}, {4}, {3}))
