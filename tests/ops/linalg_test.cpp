@@ -111,6 +111,7 @@ TEST_CASE("products of bool are refused, elementwise ones are not", "[ops]") {
   CHECK_THROWS_AS(matmul(b, b), DtypeError);
   CHECK_THROWS_AS(einsum("ij,jk", {b, b}), DtypeError);
   CHECK_THROWS_AS(inner(b, b), DtypeError);
+  CHECK_THROWS_AS(einsum("ij,jk", {ones({2, 2}), ones({2, 2}, kFloat64)}), DtypeError);
   CHECK(einsum("i,j", {b[0], b[1]}).dtype() == kBool);
   CHECK(outer(b[0], b[1]).dtype() == kBool);
   CHECK(kron(b, b).sizes() == IntArrayRef{4, 4});
