@@ -51,7 +51,7 @@ TENON_HOST_DEVICE inline Z expm1(Z z) {
 }
 TENON_HOST_DEVICE inline Z log1p(Z z) {
   const double most = fabs(z.re) > fabs(z.im) ? fabs(z.re) : fabs(z.im);
-  if (!(most < 0.5)) return log(Z(1) + z);
+  if (!(most < 0.5)) return log(Z(1 + z.re, z.im));  // a sum would lose the sign of -0 i
   return {log1p(z.re * (2 + z.re) + z.im * z.im) / 2, atan2(z.im, 1 + z.re)};
 }
 TENON_HOST_DEVICE inline Z exp2(Z z) { return exp(Z(z.re * 0.69314718055994531, z.im * 0.69314718055994531)); }

@@ -202,7 +202,9 @@ Tensor linspace(Call& call, const Scalar& start, const Scalar& end, int64_t step
   const Device d = or_cpu(device);
   call.enter(d);
   const Tensor out = make_tensor(IntArrayRef(steps), t, d);
-  if (!d.is_meta() && steps != 0) op::linspace.kernel(out.backend(), dispatch::key_of(t))(out, start, end);
+  const bool whole = is_integral(t, true);  // bounds without their fractions first, as in PyTorch
+  const Scalar from = whole ? Scalar(start.integer()) : start, to = whole ? Scalar(end.integer()) : end;
+  if (!d.is_meta() && steps != 0) op::linspace.kernel(out.backend(), dispatch::key_of(t))(out, from, to);
   return out;
 }
 

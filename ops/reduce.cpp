@@ -80,12 +80,16 @@ Tensor var_unbiased(Call&, const Tensor& self, bool unbiased) {
 Tensor var_dim(Call&, const Tensor& self, OptionalDims dim, bool unbiased, bool keepdim) {
   return op::var(self, dim, Scalar(unbiased ? 1 : 0), keepdim);
 }
+// The root of the variance in float32 for 16-bit floats, whose variance leaves their range long before its root does.
 Tensor std(Call&, const Tensor& self, OptionalDims dim, const std::optional<Scalar>& correction, bool keepdim) {
+  if (is_half(self.dtype())) return root(op::var(self.to(kFloat32), dim, correction, keepdim)).to(self.dtype());
   return root(op::var(self, dim, correction, keepdim));
 }
-Tensor std_unbiased(Call&, const Tensor& self, bool unbiased) { return root(op::var_unbiased(self, unbiased)); }
+Tensor std_unbiased(Call&, const Tensor& self, bool unbiased) {
+  return op::std(self, {}, Scalar(unbiased ? 1 : 0), false);
+}
 Tensor std_dim(Call&, const Tensor& self, OptionalDims dim, bool unbiased, bool keepdim) {
-  return root(op::var_dim(self, dim, unbiased, keepdim));
+  return op::std(self, dim, Scalar(unbiased ? 1 : 0), keepdim);
 }
 
 Tensor amax(Call& call, const Tensor& self, IntArrayRef dim, bool keepdim) { return extreme(call, self, dim, keepdim); }

@@ -3,6 +3,7 @@
 #include <tenon/dispatch/gradient.h>
 #include <tenon/ops/binary.h>
 #include <tenon/ops/compare.h>
+#include <tenon/ops/complex.h>
 #include <tenon/ops/factory.h>
 #include <tenon/ops/unary.h>
 #include <tenon/ops/where.h>
@@ -14,6 +15,8 @@ namespace {
 
 using dispatch::Gradients;
 
+// Exponents of which the power of 0 is 0 (or 1) around them.
+Tensor not_negative(const Tensor& e) { return e.is_complex() ? logical_and(ge(real(e), 0), eq(imag(e), 0)) : ge(e, 0); }
 Tensor conj_of(const Operand& o) { return conj(o.tensor()); }
 Scalar conj_of(const Scalar& s) { return s.is_complex() ? Scalar(complex<double>(s.real(), -s.imag())) : s; }
 // grad * conj(other), where other may be a number.
@@ -77,7 +80,7 @@ TENON_REGISTER_GRADIENT(
         if (!self.is_tensor()) {
           const Scalar& base = self.number();
           if (base.equal(0)) {
-            const Tensor flat = ge(exponent.tensor(), 0);
+            const Tensor flat = not_negative(exponent.tensor());
             const Tensor logarithm = where(flat, 0, full({}, -INFINITY, g.result().options()));
             return where(flat, 0, times_conj(g.grad(), mul(g.result(), logarithm)));
           }
@@ -87,9 +90,7 @@ TENON_REGISTER_GRADIENT(
           }
           return times_conj(g.grad(), mul(g.result(), std::log(base.real())));
         }
-        const bool complex = exponent.dtype() == kComplex64 || exponent.dtype() == kComplex128;
-        Tensor at_zero = eq(self.tensor(), 0);
-        if (!complex) at_zero = logical_and(at_zero, ge(exponent.tensor(), 0));
+        const Tensor at_zero = logical_and(eq(self.tensor(), 0), not_negative(exponent.tensor()));
         const Tensor base = grad_enabled() ? where(at_zero, 1, self.tensor()) : self.tensor();
         return where(at_zero, 0, times_conj(g.grad(), mul(g.result(), log(base))));
       });

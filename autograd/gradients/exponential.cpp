@@ -52,9 +52,9 @@ TENON_REGISTER_GRADIENT(op::special_entr, inputs(0), [](Gradients& g, const Tens
 TENON_REGISTER_GRADIENT(op::logit, inputs(0), [](Gradients& g, const Tensor& x, std::optional<double> eps) {
   g.set(0, [&] {
     const double low = eps.value_or(0);
-    const Tensor inside = logical_and(ge(x, low), le(x, 1 - low));
+    const Tensor outside = logical_or(lt(x, low), gt(x, 1 - low));  // NaN is not
     const Tensor slope = div(g.grad(), mul(x, sub(1, x)));
-    return where(inside, slope, eps ? 0.0 : std::numeric_limits<double>::quiet_NaN());
+    return where(outside, eps ? 0.0 : std::numeric_limits<double>::quiet_NaN(), slope);
   });
 });
 

@@ -36,10 +36,10 @@ TENON_GRADIENT_QUOTIENT(atanh, sub(1, mul(x, x)))
 TENON_REGISTER_GRADIENT(op::tan, result(), [](Gradients& g, const Tensor&) {
   g.set(0, [&] { return mul(g.grad(), conj(add(square(g.result()), 1))); });
 });
-// Two roots for complex x: the product would leave the principal branch.
+// Two roots for complex x: the product would leave the principal branch. |x|: at -1 the product is 0, not -0.
 TENON_REGISTER_GRADIENT(op::acosh, inputs(0), [](Gradients& g, const Tensor& x) {
   g.set(0, [&] {
-    const Tensor less = sub(x, 1), more = add(x, 1);
+    const Tensor y = x.is_complex() ? x : abs(x), less = sub(y, 1), more = add(y, 1);
     return mul(g.grad(), x.is_complex() ? conj(mul(rsqrt(less), rsqrt(more))) : rsqrt(mul(less, more)));
   });
 });
@@ -56,7 +56,10 @@ TENON_REGISTER_GRADIENT(op::sinc, inputs(0), [](Gradients& g, const Tensor& x) {
   });
 });
 TENON_REGISTER_GRADIENT(op::atan2, inputs(0, 1), [](Gradients& g, const Tensor& self, const Tensor& other) {
-  const auto square_sum = [&] { return add(mul(self, self), mul(other, other)); };
+  const auto square_sum = [&] {  // 0 at the origin
+    const Tensor sum = add(mul(self, self), mul(other, other));
+    return where(eq(sum, 0), 1, sum);
+  };
   g.set(0, [&] { return mul(g.grad(), div(other, square_sum())); });
   g.set(1, [&] { return mul(g.grad(), div(neg(self), square_sum())); });
 });

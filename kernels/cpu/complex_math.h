@@ -36,6 +36,7 @@ complex<T> complex_tanh(complex<T> z) {
 }
 template <class T>
 complex<T> complex_pow(complex<T> a, complex<T> b) {
+  if (b == complex<T>(0)) return complex<T>(1);  // at 0 and infinity too
   return from_std(std::pow(to_std(a), to_std(b)));
 }
 /// z / |z|, 0 at 0.

@@ -55,7 +55,7 @@ struct LogAddBody {
           // Equal infinities have no difference; NaN has no order.
           const auto same = hn::Eq(x, y);
           const auto infinite = hn::Eq(hn::Abs(top), hn::Set(dd, __builtin_huge_val()));
-          return hn::IfThenElse(hn::And(same, infinite), top, hn::IfThenElse(hn::Ne(x, x), x, sum));
+          return hn::IfThenElse(hn::And(same, infinite), top, hn::IfThenElse(hn::IsNaN(x), x, sum));
         },
         a, b);
   }
@@ -87,7 +87,7 @@ struct XlogyBody {
         d,
         [](auto dd, auto x, auto y) HWY_ATTR {
           const auto product = hn::Mul(x, kPlusOne ? wide::log1p(dd, y) : wide::log(dd, y));
-          return hn::IfThenElse(hn::Ne(y, y), y, hn::IfThenZeroElse(hn::Eq(x, hn::Zero(dd)), product));
+          return hn::IfThenElse(hn::IsNaN(y), y, hn::IfThenZeroElse(hn::Eq(x, hn::Zero(dd)), product));
         },
         a, b);
   }

@@ -230,7 +230,8 @@ HWY_INLINE V first_quadrant(D d, V y, V x) {
   const V less = hn::Sub(top, bottom), sum = hn::Add(top, bottom);
   top = hn::IfThenElse(near, less, top);
   bottom = hn::IfThenElse(near, sum, bottom);
-  const V t = hn::IfThenZeroElse(hn::Eq(top, hn::Zero(d)), hn::Div(top, bottom)), z = hn::Mul(t, t);
+  const auto origin = hn::Eq(hn::Add(top, bottom), hn::Zero(d));  // both 0, and neither is NaN
+  const V t = hn::IfThenZeroElse(origin, hn::Div(top, bottom)), z = hn::Mul(t, t);
   V a = hn::MulAdd(hn::Mul(t, z),
                    poly(d, z, -0.33333333333330924, 0.19999999997723209, -0.14285713930151891, 0.11111089637647514,
                         -0.090902556651390774, 0.076810413440297226, -0.065508787762982713, 0.051687256000396124,

@@ -41,6 +41,7 @@ TEST_CASE("int64 ranges and areas of narrow integers count in integers", "[funct
   CHECK(arange(0.0, -8.000001, -4.0, kInt64).to_vector<int64_t>() == Ints{0, -4});
   CHECK(arange(0.0, -8.000001, -4.0, kInt32).to_vector<int64_t>() == Ints{0, -4, -8});
   CHECK_THROWS_AS(arange(0.0, 2.0, 0.5, kInt64), ValueError);
+  CHECK(linspace(4.3, 1, 4, kInt64).to_vector<int64_t>() == Ints{4, 3, 2, 1});
   // Widths 250 (3 - 9 in uint8) and 254, times 11 and 10: 190 and 236.
   const Tensor y = tensor({5, 6, 4}, kUInt8), x = tensor({9, 3, 1}, kUInt8);
   CHECK(cumulative_trapezoid(y, x).to_vector<double>() == Doubles{95, 213});
@@ -66,6 +67,34 @@ TEST_CASE("logcumsumexp's gradient of large complex numbers", "[functions]") {
   CHECK(std::fabs(slope[0].im - 0.5 * std::tan(0.5)) < 1e-12);
   CHECK(std::fabs(slope[1].im + 0.5 * std::tan(0.5)) < 1e-12);
   CHECK((slope[2].re == 0 && slope[2].im == 0));
+}
+
+TEST_CASE("NaN and zeros beside them, over whole vectors", "[functions]") {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const DType t : {kFloat32, kFloat64, kBFloat16}) {
+    const Tensor zero = zeros({20}, t), lost = full({20}, nan, t);
+    for (const Tensor& y : {atan2(zero, lost), atan2(lost, zero), xlogy(zero, lost), special_xlog1py(zero, lost),
+                            logaddexp(zero, lost), logaddexp(lost, zero), logaddexp2(lost, zero)})
+      CHECK(all(isnan(y)).item<bool>());
+    CHECK(all(eq(atan2(zero, zero), 0)).item<bool>());
+  }
+  const Tensor x = zeros({2}, kFloat64).requires_grad_();
+  atan2(x, zeros({2}, kFloat64)).sum().backward();
+  CHECK(x.grad().to_vector<double>() == Doubles{0, 0});
+}
+
+TEST_CASE("powers of complex zero", "[functions]") {
+  const Tensor zero = zeros({3}, kComplex64);
+  CHECK(all(eq(pow(zero, 0), 1)).item<bool>());
+  CHECK(all(eq(pow(zero, zero), 1)).item<bool>());
+  const Tensor e = tensor({complex<float>(2, 0), complex<float>(1, 1)}).requires_grad_();
+  pow(0, e).backward(ones({2}, kComplex64));
+  CHECK(std::fabs(e.grad()[0].item<complex<float>>().re) == 0);
+}
+
+TEST_CASE("the deviation of 16-bit floats is finite where their variance is not", "[functions]") {
+  CHECK(std::fabs(op::std(tensor({1000.0, -1000.0}, kFloat16), {}, Scalar(0), false).item<float>() - 1000) < 1);
+  CHECK(std::fabs(op::std_unbiased(tensor({1000.0, -1000.0}, kFloat16), false).item<float>() - 1000) < 1);
 }
 
 TEST_CASE("complex exponentials of infinities", "[functions]") {
