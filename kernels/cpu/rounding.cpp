@@ -4,11 +4,14 @@
 #include <tenon/kernels/math.h>
 #include <tenon/ops/rounding.h>
 
+#include <cmath>
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tenon/kernels/cpu/rounding.cpp"
 #include <tenon/kernels/cpu/targets.h>
 //
 #include <tenon/kernels/cpu/loops.h>
+#include <tenon/kernels/cpu/simd_double_math.h>
 
 HWY_BEFORE_NAMESPACE();
 namespace tenon::cpu::HWY_NAMESPACE {
@@ -32,35 +35,48 @@ TENON_ROUNDING(round, hn::Round(x))
 TENON_ROUNDING(frac, hn::Sub(x, hn::Trunc(x)))
 #undef TENON_ROUNDING
 
-// A quotient below 2^28 is told apart from whole numbers in double, and its whole part times b is exact there.
-inline float fmod_of(float a, float b) {
-  const double wide = b, q = a / wide;
-  if (!(std::fabs(q) < 0x1p28 && std::fabs(b) < INFINITY)) return std::fmod(a, b);
-  return static_cast<float>(std::copysign(a - static_cast<double>(static_cast<int64_t>(q)) * wide, a));
-}
-inline double fmod_of(double a, double b) { return std::fmod(a, b); }
-template <class C>
-void fmod_loop(const LoopPlan& plan) {
-  elementwise(
-      plan, [](C a, C b) { return fmod_of(a, b); }, 4096);
-}
-template <class C>
-void remainder_loop(const LoopPlan& plan) {
-  elementwise(
-      plan,
-      [](C a, C b) {
-        const C r = fmod_of(a, b), moved = r + b;
-        return (r != 0) & ((b < 0) != (r < 0)) ? moved : r;  // no branch: signs are hard to foretell
-      },
-      4096);
+// Of floats, in double: a quotient below 2^28 is told apart from whole numbers, its whole part times b is exact, and so
+// is what remains. Vectors with another quotient, an infinite b or NaN go through the C library.
+template <bool Floored>
+struct RestWide {
+  template <class D, class V>
+  HWY_INLINE V operator()(D d, V a, V b) const {
+    const V q = hn::Div(a, b), zero = hn::Zero(d);
+    V r = hn::CopySign(hn::NegMulAdd(hn::Trunc(q), b, a), a);
+    const auto small = hn::And(hn::Lt(hn::Abs(q), hn::Set(d, 0x1p28)), hn::Lt(hn::Abs(b), hn::Set(d, INFINITY)));
+    if (HWY_UNLIKELY(!hn::AllTrue(d, small))) {
+      HWY_ALIGN double x[hn::MaxLanes(D())], y[hn::MaxLanes(D())];
+      hn::Store(a, d, x), hn::Store(b, d, y);
+      for (std::size_t i = 0; i < hn::Lanes(d); ++i) x[i] = std::fmod(x[i], y[i]);
+      r = hn::Load(d, x);
+    }
+    if constexpr (!Floored) return r;
+    const auto apart = hn::Xor(hn::Lt(b, zero), hn::Lt(r, zero));
+    return hn::IfThenElse(hn::And(hn::Ne(r, zero), apart), hn::Add(r, b), r);
+  }
+};
+template <bool Floored>
+struct RestBody {
+  template <class D, class V>
+  HWY_INLINE V operator()(D d, V a, V b) const {
+    return in_double(d, RestWide<Floored>(), a, b);
+  }
+};
+template <bool Floored, class T>
+void rest_cpu(const LoopPlan& plan) {
+  if constexpr (std::is_same_v<T, double>)
+    elementwise(
+        plan, [](T a, T b) { return Floored ? math::remainder(a, b) : std::fmod(a, b); }, 2048);
+  else
+    elementwise<float>(plan, RestBody<Floored>(), 8192);
 }
 template <class T>
 void fmod_cpu(const LoopPlan& plan) {
-  fmod_loop<compute_t<T>>(plan);
+  rest_cpu<false, T>(plan);
 }
 template <class T>
 void remainder_cpu(const LoopPlan& plan) {
-  remainder_loop<compute_t<T>>(plan);
+  rest_cpu<true, T>(plan);
 }
 TENON_REGISTER_SIMD_KERNEL(op::fmod, FloatsAndHalves, fmod_cpu);
 TENON_REGISTER_SIMD_KERNEL(op::remainder, FloatsAndHalves, remainder_cpu);
