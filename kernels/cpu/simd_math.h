@@ -182,19 +182,18 @@ HWY_INLINE V normal_cdf(D d, V x) {
   return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), tail, hn::Sub(one, tail));
 }
 
-/// 1 / (1 + exp(-x)). Both sums lose half a unit, which the quotient can double: what they lose corrects it.
+/// 1 / (1 + exp(-x)). Below 0 what the last sum of exp and the divisor lose counts twice where the quotient is just below
+/// a power of two: both are put back, relative to powers and divisors near 1.
 template <class D, class V>
 HWY_INLINE V sigmoid(D d, V x) {
   const V one = hn::Set(d, 1.f);
   V n;
   const V small = reduced_expm1(d, at_least(d, -104.f, hn::Neg(hn::Abs(x))), n), power = hn::Add(small, one);
-  // Relative to exp, in [0.7, 1.5]; 2 - y is close enough to 1 / y there, and 1.5 - y / 2 in [1, 2].
-  const V lost = hn::Mul(hn::Sub(small, hn::Sub(power, one)), hn::Sub(hn::Set(d, 2.f), power));
   const V e = scale(d, power, n), sum = hn::Add(one, e);
   const auto negative = hn::Lt(x, hn::Zero(d));
   const V q = hn::Div(hn::IfThenElse(negative, e, one), sum);
-  const V change = hn::Sub(hn::IfThenElse(negative, lost, hn::Neg(hn::Mul(e, lost))), hn::Sub(e, hn::Sub(sum, one)));
-  return hn::MulAdd(q, hn::Mul(change, hn::NegMulAdd(sum, hn::Set(d, 0.5f), hn::Set(d, 1.5f))), q);
+  const V lost = hn::Sub(hn::Sub(small, hn::Sub(power, one)), hn::Sub(e, hn::Sub(sum, one)));
+  return hn::MulAdd(q, hn::IfThenElseZero(negative, lost), q);
 }
 
 #endif
