@@ -52,8 +52,13 @@ using HWY_NAMESPACE::elementwise;
 using IntegersAndBool = Join<Integers, Bools>;
 
 template <class T>
+bool below_zero(T x) {
+  if constexpr (std::is_signed_v<T>) return x < 0;
+  return false;
+}
+template <class T>
 void sign_integer(const LoopPlan& plan) {
-  elementwise(plan, [](T x) { return static_cast<T>((x > 0) - (x < 0)); });
+  elementwise(plan, [](T x) { return static_cast<T>((x > 0) - below_zero(x)); });
 }
 template <class T>
 void heaviside_integer(const LoopPlan& plan) {
@@ -65,7 +70,7 @@ void signbit_cpu(const LoopPlan& plan) {
   if constexpr (std::is_floating_point_v<C>)
     elementwise(plan, [](C x) -> bool { return std::signbit(x); });
   else
-    elementwise(plan, [](C x) -> bool { return x < 0; });
+    elementwise(plan, [](C x) -> bool { return below_zero(x); });
 }
 TENON_REGISTER_KERNEL(op::sign, cpu, IntegersAndBool, sign_integer);
 TENON_REGISTER_KERNEL(op::heaviside, cpu, IntegersAndBool, heaviside_integer);

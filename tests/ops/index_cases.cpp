@@ -261,12 +261,6 @@ Array spread(const Array& grad, const Index& sizes, const Index& strides, int64_
   });
   return out;
 }
-Index row_major(const Index& sizes) {
-  Index strides(sizes.size());
-  int64_t step = 1;
-  for (std::size_t d = sizes.size(); d-- > 0; step *= sizes[d]) strides[d] = step;
-  return strides;
-}
 
 }  // namespace
 
