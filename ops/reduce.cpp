@@ -115,6 +115,7 @@ Tensor all(Call& call, const Tensor& self, OptionalDims dim, bool keepdim) { ret
 Tensor any(Call& call, const Tensor& self, OptionalDims dim, bool keepdim) { return truth(call, self, dim, keepdim); }
 
 Tensor sum_to_size(Call&, const Tensor& self, IntArrayRef size) {
+  if (size.empty()) return op::sum(self, {}, false, {});  // an int64 of an integer without dimensions, as PyTorch's
   if (self.sizes() == size) return self;
   const auto extra = static_cast<std::size_t>(self.dim()) - size.size();
   bool fits = static_cast<std::size_t>(self.dim()) >= size.size();

@@ -41,6 +41,7 @@ TEST_CASE("int64 ranges and areas of narrow integers count in integers", "[funct
   CHECK(arange(0.0, -8.000001, -4.0, kInt64).to_vector<int64_t>() == Ints{0, -4});
   CHECK(arange(0.0, -8.000001, -4.0, kInt32).to_vector<int64_t>() == Ints{0, -4, -8});
   CHECK_THROWS_AS(arange(0.0, 2.0, 0.5, kInt64), ValueError);
+  CHECK(sum_to_size(tensor(5, kInt32), {}).dtype() == kInt64);
   CHECK(linspace(4.3, 1, 4, kInt64).to_vector<int64_t>() == Ints{4, 3, 2, 1});
   // Widths 250 (3 - 9 in uint8) and 254, times 11 and 10: 190 and 236.
   const Tensor y = tensor({5, 6, 4}, kUInt8), x = tensor({9, 3, 1}, kUInt8);
