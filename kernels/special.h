@@ -97,6 +97,7 @@ TENON_HOST_DEVICE inline double zeta(double s, double q) {
 TENON_HOST_DEVICE inline double polygamma(int64_t n, double x) {
   if (n == 0) return digamma(x);
   if (n == 1 && x == -infinity<double>()) return infinity<double>() + x;  // poles without end
+  if (n > 1 && x == infinity<double>()) return x - x;                     // NaN, as PyTorch's
   const double order = static_cast<double>(n);
   const double value = exp(lgamma(order + 1)) * zeta(order + 1, x);
   return n % 2 == 0 ? -value : value;

@@ -57,6 +57,8 @@ TEST_CASE("gradients at infinity and outside the domain", "[functions]") {
   const auto trigamma = slope([](const Tensor& x) { return digamma(x); }, {kInfinity, -kInfinity});
   CHECK(trigamma[0] == 0);
   CHECK(std::isnan(trigamma[1]));
+  CHECK(polygamma(1, tensor(kInfinity, kFloat64)).item<double>() == 0);
+  CHECK(std::isnan(polygamma(2, tensor(kInfinity, kFloat64)).item<double>()));
 }
 
 TEST_CASE("logcumsumexp's gradient of large complex numbers", "[functions]") {
