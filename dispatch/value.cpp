@@ -101,7 +101,7 @@ bool Value::coerce(ArgType type, bool read_tensors) {
       return is_tensor() && tensor_.defined();
     case ArgType::tensor_list:
       if (kind_ == Kind::int_list && count_ == 0) *this = Value(std::vector<Tensor>());
-      if (is_tensor()) *this = Value(std::vector<Tensor>{tensor_});
+      if (is_tensor() && tensor_.defined()) *this = Value(std::vector<Tensor>{tensor_});
       return kind_ == Kind::tensor_list;
     case ArgType::operand:
       return is_number() || (is_tensor() && tensor_.defined());
