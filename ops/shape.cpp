@@ -160,9 +160,10 @@ Tensor unflatten(Call& call, const Tensor& self, int64_t dim, IntArrayRef sizes)
   check_rank(call, self, 1);
   const int64_t d = wrap_dim(dim, self.dim(), "unflatten"), length = self.size(d);
   TENON_CHECK(!sizes.empty(), ShapeError, "unflatten: sizes: expected at least one, got none");
-  const Tensor line = empty(length, TensorOptions(kUInt8).device(Device(kMeta)));  // view knows what -1 stands for
+  // view knows what -1 stands for
+  const Tensor line = op::view(empty(length, TensorOptions(kUInt8).device(Device(kMeta))), sizes);
   DimVector shape(self.sizes().slice(0, at(d)));
-  for (const int64_t s : op::view(line, sizes).sizes()) shape.push_back(s);
+  for (const int64_t s : line.sizes()) shape.push_back(s);
   for (int64_t k = d + 1; k < self.dim(); ++k) shape.push_back(self.size(k));
   return op::view(self, shape);
 }
