@@ -12,7 +12,7 @@
 
 #ifdef __SANITIZE_ADDRESS__
 // Some planted bugs lose blocks and pooled events for good; that is no finding of LeakSanitizer's.
-extern "C" const char* __asan_default_options() { return "detect_leaks=0"; }
+extern "C" __attribute__((visibility("default"))) const char* __asan_default_options() { return "detect_leaks=0"; }
 #endif
 
 using namespace tenon;
