@@ -7,51 +7,6 @@
 
 namespace tenon::cuda {
 
-namespace detail {
-// Types narrower than a word: exchange the word around them until nobody was in between.
-template <class T>
-__device__ __forceinline__ void atomic_add_in_word(T* p, T v) {
-  using Bits = word_t<sizeof(T)>;
-  const auto address = reinterpret_cast<uintptr_t>(p);
-  auto* word = reinterpret_cast<unsigned*>(address & ~uintptr_t(3));
-  const unsigned shift = static_cast<unsigned>(address & 3) * 8, mask = (sizeof(T) == 1 ? 0xffu : 0xffffu) << shift;
-  unsigned old = *reinterpret_cast<volatile unsigned*>(word), seen;
-  do {
-    seen = old;
-    const Bits bits = static_cast<Bits>(seen >> shift);
-    T value;
-    memcpy(&value, &bits, sizeof(T));
-    value = static_cast<T>(static_cast<compute_t<T>>(value) + static_cast<compute_t<T>>(v));
-    Bits sum;
-    memcpy(&sum, &value, sizeof(T));
-    old = atomicCAS(word, seen, (seen & ~mask) | (static_cast<unsigned>(sum) << shift));
-  } while (old != seen);
-}
-}  // namespace detail
-
-template <class T>
-__device__ __forceinline__ void atomic_add(T* p, T v) {
-  if constexpr (is_complex_v<T>) {
-    auto* parts = reinterpret_cast<typename T::value_type*>(p);
-    atomicAdd(parts, v.re);
-    atomicAdd(parts + 1, v.im);
-  } else if constexpr (std::is_same_v<T, bool>) {
-    if (v) *p = true;
-  } else if constexpr (std::is_same_v<T, int64_t>) {
-    atomicAdd(reinterpret_cast<unsigned long long*>(p), static_cast<unsigned long long>(v));
-  } else if constexpr (std::is_same_v<T, float16>) {
-    asm volatile("red.relaxed.gpu.add.noftz.f16 [%0], %1;" ::"l"(p), "h"(v.bits) : "memory");
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  } else if constexpr (std::is_same_v<T, bfloat16>) {
-    asm volatile("red.relaxed.gpu.add.noftz.bf16 [%0], %1;" ::"l"(p), "h"(v.bits) : "memory");
-#endif
-  } else if constexpr (sizeof(T) < 4) {
-    detail::atomic_add_in_word(p, v);
-  } else {
-    atomicAdd(p, v);
-  }
-}
-
 /// *p = f(*p), and nobody in between.
 template <class T, class F>
 __device__ __forceinline__ void atomic_update(T* p, const F& f) {
@@ -73,6 +28,30 @@ __device__ __forceinline__ void atomic_update(T* p, const F& f) {
     const Word seen = atomicCAS(word, old, next);
     if (seen == old) return;
     old = seen;
+  }
+}
+
+template <class T>
+__device__ __forceinline__ void atomic_add(T* p, T v) {
+  if constexpr (is_complex_v<T>) {
+    auto* parts = reinterpret_cast<typename T::value_type*>(p);
+    atomicAdd(parts, v.re);
+    atomicAdd(parts + 1, v.im);
+  } else if constexpr (std::is_same_v<T, bool>) {
+    if (v) *p = true;
+  } else if constexpr (std::is_same_v<T, int64_t>) {
+    atomicAdd(reinterpret_cast<unsigned long long*>(p), static_cast<unsigned long long>(v));
+  } else if constexpr (std::is_same_v<T, float16>) {
+    asm volatile("red.relaxed.gpu.add.noftz.f16 [%0], %1;" ::"l"(p), "h"(v.bits) : "memory");
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  } else if constexpr (std::is_same_v<T, bfloat16>) {
+    asm volatile("red.relaxed.gpu.add.noftz.bf16 [%0], %1;" ::"l"(p), "h"(v.bits) : "memory");
+#endif
+  } else if constexpr (sizeof(T) < 4) {
+    using C = compute_t<T>;
+    atomic_update(p, [v](T old) { return static_cast<T>(static_cast<C>(old) + static_cast<C>(v)); });
+  } else {
+    atomicAdd(p, v);
   }
 }
 

@@ -60,7 +60,7 @@ void add_by_index(const char* who, const Tensor& out, int64_t dim, const Tensor&
   const DeviceGuard guard(out.device());
   const auto factor = alpha.to<cuda::compute_t<T>>();
   const cuda::IndexCheck check = cuda::index_check(who, "index", out.size(dim), dim);
-  if (is_deterministic())
+  if (is_deterministic() && !std::is_integral_v<T>)  // sums of integers are the same in every order
     cuda::indexed_in_order<T>(source, out, dim, index, check, AddScaled<T>{factor});
   else
     cuda::indexed_loop<sizeof(T), false>(source, out, dim, index, check, Add<T, kScaled>{factor});
