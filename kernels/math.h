@@ -12,6 +12,18 @@
 
 namespace tenon::math {
 
+template <class T>
+struct RealOf {
+  using type = T;
+};
+template <class T>
+struct RealOf<complex<T>> {
+  using type = T;
+};
+/// The type of a complex number's parts; T itself when it is real.
+template <class T>
+using real_t = typename RealOf<T>::type;
+
 // CUDA's and the C library's functions by one name for both precisions.
 #define TENON_MATH_1(name)                                              \
   TENON_HOST_DEVICE inline float name(float x) { return ::name##f(x); } \
@@ -19,19 +31,30 @@ namespace tenon::math {
 #define TENON_MATH_2(name)                                                          \
   TENON_HOST_DEVICE inline float name(float x, float y) { return ::name##f(x, y); } \
   TENON_HOST_DEVICE inline double name(double x, double y) { return ::name(x, y); }
-// clang-format off
 TENON_MATH_1(exp)
 TENON_MATH_1(expm1)
 TENON_MATH_1(log)
-TENON_MATH_1(log1p) TENON_MATH_1(sqrt) TENON_MATH_1(tanh) TENON_MATH_1(sinh) TENON_MATH_1(sin) TENON_MATH_1(cos)
-    // clang-format on
-    TENON_MATH_1(tan) TENON_MATH_1(erf) TENON_MATH_1(floor) TENON_MATH_1(trunc) TENON_MATH_1(fabs) TENON_MATH_2(hypot)
-        TENON_MATH_2(atan2) TENON_MATH_2(pow) TENON_MATH_2(fmod) TENON_MATH_2(copysign)
+TENON_MATH_1(log1p)
+TENON_MATH_1(sqrt)
+TENON_MATH_1(tanh)
+TENON_MATH_1(sinh)
+TENON_MATH_1(sin)
+TENON_MATH_1(cos)
+TENON_MATH_1(tan)
+TENON_MATH_1(erf)
+TENON_MATH_1(floor)
+TENON_MATH_1(trunc)
+TENON_MATH_1(fabs)
+TENON_MATH_2(hypot)
+TENON_MATH_2(atan2)
+TENON_MATH_2(pow)
+TENON_MATH_2(fmod)
+TENON_MATH_2(copysign)
 #undef TENON_MATH_1
 #undef TENON_MATH_2
 
-            template <class T>
-            TENON_HOST_DEVICE inline T infinity() {
+template <class T>
+TENON_HOST_DEVICE inline T infinity() {
   return static_cast<T>(__builtin_huge_valf());
 }
 template <class T>

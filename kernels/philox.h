@@ -12,6 +12,7 @@
 #pragma once
 
 #include <tenon/core/dtype.h>
+#include <tenon/kernels/math.h>
 #include <tenon/ops/generator.h>
 
 #include <cmath>
@@ -21,16 +22,6 @@ namespace tenon::philox {
 struct Block {
   uint32_t word[4];
   TENON_HOST_DEVICE uint64_t wide(int i) const { return word[2 * i] | (static_cast<uint64_t>(word[2 * i + 1]) << 32); }
-};
-
-/// double of complex<double>.
-template <class T>
-struct RealPart {
-  using type = T;
-};
-template <class T>
-struct RealPart<complex<T>> {
-  using type = T;
 };
 
 /// Ten rounds; the counter's upper 64 bits are zero.

@@ -70,7 +70,7 @@ inline uint64_t word_limit(double p) { return static_cast<uint64_t>(std::ceil(p 
 
 template <class T>
 void uniform_cpu(const Tensor& out, double from, double to, const PhiloxState& state) {
-  using R = typename philox::RealPart<T>::type;
+  using R = math::real_t<T>;
   R* const x = static_cast<R*>(out.data_ptr());
   const int64_t n = out.numel() * static_cast<int64_t>(sizeof(T) / sizeof(R));
   const double width = to - from;
@@ -109,7 +109,7 @@ inline void make_normals(const uint32_t* HWY_RESTRICT words, float* HWY_RESTRICT
 
 template <class T>
 void normal_cpu(const Tensor& out, double mean, double std, const PhiloxState& state) {
-  using R = typename philox::RealPart<T>::type;
+  using R = math::real_t<T>;
   R* const x = static_cast<R*>(out.data_ptr());
   const bool is_complex = !std::is_same_v<T, R>;
   const int64_t n = out.numel() * (is_complex ? 2 : 1);

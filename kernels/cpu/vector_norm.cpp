@@ -2,6 +2,7 @@
 // Vector norms (ops/vector_norm.h), accumulated in float64: squares of float32 cannot overflow there.
 #include <tenon/kernels/cpu/run_plan.h>
 #include <tenon/kernels/cpu/run_reduce.h>
+#include <tenon/kernels/math.h>
 #include <tenon/ops/vector_norm.h>
 
 #include <cmath>
@@ -88,18 +89,9 @@ struct PowerNorm {
 };
 
 template <class T>
-struct RealOf {
-  using type = T;
-};
-template <class R>
-struct RealOf<complex<R>> {
-  using type = R;
-};
-
-template <class T>
 void vector_norm_cpu(const ReducePlan& plan, const double& ord) {
   using C = compute_t<T>;
-  using R = typename RealOf<T>::type;
+  using R = math::real_t<T>;
   const auto simple = [&](auto body) { reduce<decltype(body), C, R>(plan, nullptr, sizeof(double)); };
   if (ord == 2)
     simple(NormBody<Norm::squares, C>());

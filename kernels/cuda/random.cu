@@ -65,7 +65,7 @@ struct Uniform {
 };
 template <class T>
 void uniform_cuda(const Tensor& out, double from, double to, const PhiloxState& state) {
-  using R = typename philox::RealPart<T>::type;
+  using R = math::real_t<T>;
   const DeviceGuard guard(out.device());
   const int64_t n = out.numel() * static_cast<int64_t>(sizeof(T) / sizeof(R));
   fill<kPerBlock<R>>(static_cast<R*>(out.data_ptr()), n, state, Uniform<R>{from, to, to - from, from == 0 && to == 1});
@@ -92,7 +92,7 @@ struct Normal {
 };
 template <class T>
 void normal_cuda(const Tensor& out, double mean, double std, const PhiloxState& state) {
-  using R = typename philox::RealPart<T>::type;
+  using R = math::real_t<T>;
   const DeviceGuard guard(out.device());
   constexpr bool kComplex = !std::is_same_v<T, R>;
   if (kComplex) std *= 0.70710678118654752;  // the variance is shared by the parts; the mean is real

@@ -13,18 +13,9 @@ using FloatsAndComplexes = Join<FloatsAndHalves, Complexes>;
 enum class Norm : uint8_t { count, sum, squares, largest, smallest, power };
 
 template <class T>
-struct RealOf {
-  using type = T;
-};
-template <class R>
-struct RealOf<complex<R>> {
-  using type = R;
-};
-
-template <class T>
 struct VectorNorm {
   using Input = T;
-  using Output = typename RealOf<T>::type;
+  using Output = math::real_t<T>;
   using Acc = cuda::compute_t<Output>;
   Norm norm;
   Acc p;
