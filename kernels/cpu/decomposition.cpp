@@ -3,6 +3,7 @@
 // columns are rotated in pairs until all are orthogonal. Both compute in double.
 #include <tenon/kernels/cpu/parallel.h>
 #include <tenon/kernels/cpu/run_plan.h>
+#include <tenon/kernels/math.h>
 #include <tenon/ops/decomposition.h>
 
 #include <algorithm>
@@ -22,8 +23,6 @@ bool finite(double x) { return std::isfinite(x); }
 bool finite(complex<double> x) { return std::isfinite(x.re) && std::isfinite(x.im); }
 template <class T>
 using wide_t = std::conditional_t<is_complex_v<T>, complex<double>, double>;
-template <class T>
-using real_t = std::conditional_t<sizeof(T) == sizeof(wide_t<T>), double, float>;
 
 // [A | 1] to [1 | inverse], rows of 2 n; false when A is singular.
 template <class C>
@@ -32,8 +31,8 @@ bool invert(int64_t n, std::vector<C>& rows) {
   for (int64_t c = 0; c < n; ++c) {
     int64_t pivot = c;
     for (int64_t r = c + 1; r < n; ++r)
-      if (square(row(r)[c]) > square(row(pivot)[c])) pivot = r;
-    if (square(row(pivot)[c]) == 0) return false;
+      if (largest(row(r)[c]) > largest(row(pivot)[c])) pivot = r;
+    if (largest(row(pivot)[c]) == 0) return false;
     if (pivot != c) std::swap_ranges(row(c), row(c) + 2 * n, row(pivot));
     C* const from = row(c);
     const C scale = C(1) / from[c];
@@ -131,7 +130,7 @@ void complete(int64_t m, C* column, const std::vector<const C*>& others) {
 
 // One matrix a, rows x columns.
 template <class T>
-void singular_values(int64_t rows, int64_t columns, const T* a, T* u, real_t<T>* s, T* vh) {
+void singular_values(int64_t rows, int64_t columns, const T* a, T* u, math::real_t<T>* s, T* vh) {
   using C = wide_t<T>;
   const bool wide = rows < columns;  // then of its adjoint
   const int64_t m = std::max(rows, columns), n = std::min(rows, columns);
@@ -167,7 +166,7 @@ void singular_values(int64_t rows, int64_t columns, const T* a, T* u, real_t<T>*
     else
       complete(m, left, known);
     known.push_back(left);
-    s[j] = static_cast<real_t<T>>(size * scale);
+    s[j] = static_cast<math::real_t<T>>(size * scale);
     const C *const mine = wide ? right : left, *const other = wide ? left : right;
     for (int64_t i = 0; i < rows; ++i) u[i * n + j] = T(mine[i]);
     for (int64_t i = 0; i < columns; ++i) vh[j * columns + i] = T(conjugate(other[i]));
@@ -183,7 +182,7 @@ void svd_cpu(const Tensor& u, const Tensor& s, const Tensor& vh, const Tensor& a
   parallel_for(0, count, std::max<int64_t>(1, 10000 / (m * n * k)), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)
       singular_values(m, n, from + i * m * n, static_cast<T*>(u.data_ptr()) + i * m * k,
-                      static_cast<real_t<T>*>(s.data_ptr()) + i * k, static_cast<T*>(vh.data_ptr()) + i * k * n);
+                      static_cast<math::real_t<T>*>(s.data_ptr()) + i * k, static_cast<T*>(vh.data_ptr()) + i * k * n);
   });
 }
 

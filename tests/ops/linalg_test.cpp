@@ -104,6 +104,9 @@ TEST_CASE("a singular matrix has no inverse", "[ops]") {
   CHECK(tenon::testing::contains(error_of<ValueError>([] { inverse(ones({2, 2, 2})); }), "matrix 0 of 2 is singular"));
   CHECK_THROWS_AS(matrix_power(zeros({2, 2}), -2), ValueError);
   CHECK(matrix_power(full({1, 1}, 2.0), -3).item<double>() == 0.125);
+  // Regular, though squares of its entries vanish, or overflow.
+  CHECK(inverse(full({1, 1}, 0x1p-600, kFloat64)).item<double>() == 0x1p600);
+  CHECK(inverse(full({1, 1}, 0x1p600, kFloat64)).item<double>() == 0x1p-600);
 }
 
 TEST_CASE("products of bool are refused, elementwise ones are not", "[ops]") {
