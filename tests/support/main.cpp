@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The one main of all test programs. Ends with a line of skipped tests, if any; returns 77 (ctest: skipped) when
-// nothing was selected or everything selected was skipped. The random seed is always printed.
+// nothing was selected or everything selected was skipped. The random seed is always printed; it is new each time unless
+// --rng-seed or the environment's TENON_TEST_SEED says otherwise.
 #if __has_include(<catch2/catch_session.hpp>)
 #include <catch2/catch_session.hpp>
 #include <catch2/catch_test_case_info.hpp>
@@ -17,6 +18,8 @@ using ListenerBase = Catch::TestEventListenerBase;
 
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <random>
 
 namespace {
@@ -49,7 +52,12 @@ int main(int argc, char** argv) {
   Catch::Session session;
   const int bad_arguments = session.applyCommandLine(argc, argv);
   if (bad_arguments != 0) return bad_arguments;
-  if (session.configData().rngSeed == 0) session.configData().rngSeed = std::random_device{}() | 1U;
+  bool chosen = false;
+  for (int i = 1; i < argc; ++i) chosen = chosen || std::strncmp(argv[i], "--rng-seed", 10) == 0;
+  const char* given = std::getenv("TENON_TEST_SEED");
+  if (!chosen)
+    session.configData().rngSeed =
+        given != nullptr ? static_cast<uint32_t>(std::strtoul(given, nullptr, 10)) : std::random_device{}() | 1U;
   g_seed = static_cast<uint32_t>(session.configData().rngSeed);
   std::printf("seed %u (--rng-seed repeats it)\n", g_seed);
   const int failed = session.run();
