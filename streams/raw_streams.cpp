@@ -35,6 +35,8 @@ bool RawStreams::settle_device(int device) noexcept {
     return false;
   }
 }
+bool RawStreams::write_word(int, void*, uint32_t*, uint32_t) { return false; }
+void RawStreams::heartbeat(int) {}
 bool RawStreams::device_properties(int, cuda::DeviceProperties&) { return false; }
 void RawStreams::memory_info(int, int64_t& free, int64_t& total) { free = total = 0; }
 int RawStreams::runtime_version() { return 0; }
