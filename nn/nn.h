@@ -3,6 +3,8 @@
 #pragma once
 
 #include <tenon/nn/clip_grad.h>
+#include <tenon/nn/containers.h>
+#include <tenon/nn/embedding.h>
 #include <tenon/nn/init.h>
 #include <tenon/nn/layers.h>
-#include <tenon/nn/sequential.h>
+#include <tenon/nn/linear.h>
