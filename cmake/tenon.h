@@ -31,6 +31,7 @@
 #include <tenon/ops/matmul.h>
 #include <tenon/ops/nonzero.h>
 #include <tenon/ops/norm.h>
+#include <tenon/ops/pad.h>
 #include <tenon/ops/quantile.h>
 #include <tenon/ops/random.h>
 #include <tenon/ops/rearrange.h>
