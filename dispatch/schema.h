@@ -49,7 +49,7 @@ struct Argument {
 };
 
 struct Schema {
-  static constexpr int kMaxArguments = 14;
+  static constexpr int kMaxArguments = 26;  // of multi_head_attention_forward
   std::string_view text;      ///< the whole string
   std::string_view name;      ///< "max"
   std::string_view overload;  ///< "dim", or empty
