@@ -13,6 +13,7 @@
 #include <tenon/dispatch/deterministic.h>
 #include <tenon/memory/allocator.h>
 #include <tenon/nn/nn.h>
+#include <tenon/ops/activation.h>
 #include <tenon/ops/binary.h>
 #include <tenon/ops/bitwise.h>
 #include <tenon/ops/cat.h>
