@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <tenon/dispatch/capture.h>
 #include <tenon/dispatch/layers.h>
 
 namespace tenon::dispatch {
@@ -71,6 +72,8 @@ void run_below(const LayerCall& call, Layer layer) {
 void run_layers(const OpBase& op, Form form, std::span<Value> args, std::span<const Tensor> destinations,
                 Results& results) {
   const LayerCall call{op, form, args, destinations, results};
+  if (thread_state.always & kCaptureLayer) [[unlikely]]
+    check_capture(call);
   if (!(thread_state.always & kProfilerLayer) || !recorder_)
     return pass(call, thread_state.always == 0 ? kAutogradLayer : kTracerLayer);
   Recorders::run(call, recorder_, nullptr);
@@ -85,7 +88,8 @@ RecordFunctionGuard::RecordFunctionGuard(const RecordHook& hook)
 
 RecordFunctionGuard::~RecordFunctionGuard() {
   recorder_ = previous_;
-  thread_state.always = mask_;
+  // Other layers may have come or gone meanwhile.
+  thread_state.always = (thread_state.always & ~uint32_t{kProfilerLayer}) | (mask_ & kProfilerLayer);
 }
 
 }  // namespace tenon::dispatch

@@ -30,8 +30,9 @@ void raise_to(int64_t& most, int64_t value) {
 
 }  // namespace
 
-CachingAllocator::Request CachingAllocator::make_request(int64_t bytes, const Stream& stream) const {
-  Request r{stream, bytes, bytes, bytes, false, settings_.backend == AllocatorBackend::direct};
+CachingAllocator::Request CachingAllocator::make_request(int64_t bytes, const Stream& stream, uint64_t group) const {
+  // What a graph works on stays while it is replayed: never direct.
+  Request r{stream, group, bytes, bytes, bytes, false, settings_.backend == AllocatorBackend::direct && group == 0};
   if (r.direct || bytes > kLargestRequest)
     return r;  // the latter is refused in from_device; rounding must not overflow
   // Pinned memory that is not to be cached must not share a segment.

@@ -113,11 +113,12 @@ Block* CachingAllocator::allocate_slow(int64_t bytes, const Stream& stream) {
   if (__atomic_load_n(&pending_events_, __ATOMIC_RELAXED) > 0) finish_pending(/*wait=*/false);
   Request request;
   Block* block = nullptr;
-  for (StreamPool* pool = recent_pool(stream);;) {
-    if (!pool) pool = find_pool(stream);
+  const uint64_t group = __atomic_load_n(&routes_on_, __ATOMIC_ACQUIRE) > 0 ? group_for(stream) : 0;
+  for (StreamPool* pool = group == 0 ? recent_pool(stream) : nullptr;;) {
+    if (!pool) pool = find_pool(stream, group);
     PoolGuard guard(pool);
-    if (pool->id == stream.id()) {
-      request = make_request(bytes, stream);
+    if (pool->id == stream.id() && pool->group == group) {
+      request = make_request(bytes, stream, group);
       block = take_from_cache(request, pool);
       break;
     }
@@ -201,7 +202,8 @@ void CachingAllocator::observe(AllocatorObserver* observer) {
 void CachingAllocator::choose_fast_path(StreamPool* pool) {
   const bool rounded = settings_.roundup_power2_divisions != AllocatorSettings{}.roundup_power2_divisions;
   const bool plain = settings_.backend == AllocatorBackend::caching && !settings_.poison_free && !rounded && !observer_;
-  pool->fast_limit = plain ? std::min(kFrontLimit, settings_.small_pool_limit) : 0;
+  const bool routed = !routes_.empty() || pool->group != 0;
+  pool->fast_limit = plain && !routed ? std::min(kFrontLimit, settings_.small_pool_limit) : 0;
 }
 
 void CachingAllocator::tell(AllocatorEventKind kind, const Block* block) {

@@ -2,6 +2,7 @@
 // Events and their pools. A raw event goes back to its pool with its last record still pending: a wait takes
 // what was recorded when it is queued, so a later record by another owner does no harm.
 #include <tenon/streams/event.h>
+#include <tenon/streams/graph.h>
 #include <tenon/streams/guard.h>
 #include <tenon/streams/state.h>
 
@@ -123,6 +124,7 @@ bool Event::query() const {
 }
 
 void Event::synchronize() const {
+  detail::check_wait("Event::synchronize", Device(kCPU), nullptr);
   if (handle_ && recorded_) detail::usable_raw_streams(device_.type()).synchronize_event(device_.index(), handle_);
 }
 

@@ -17,9 +17,9 @@ namespace {
 
 constinit MemoryHooks hooks{};
 constinit std::atomic<SimStreams*> existing{nullptr};
-constexpr const char* kNames[kCallKinds] = {"allocate",     "release",    "create_stream", "create_event",
-                                            "record_event", "wait_event", "query",         "synchronize",
-                                            "copy",         "launch",     "callback"};
+constexpr const char* kNames[kCallKinds] = {"allocate",   "release", "create_stream", "create_event", "record_event",
+                                            "wait_event", "query",   "synchronize",   "copy",         "launch",
+                                            "callback",   "capture", "replay"};
 
 // What an error says, for a list.
 std::string text_of(const std::exception_ptr& error) {
@@ -158,6 +158,7 @@ int64_t SimStreams::restart(const Options& o) {
     defaults_[d].number = -1;
     errors_[d] = nullptr;
   }
+  recordings_.clear();
   for (auto& [handle, stream] : streams_) free_handles_.push_back(handle);
   std::sort(free_handles_.begin(), free_handles_.end(), std::greater<>());
   streams_.clear();

@@ -57,9 +57,11 @@ enum class CallKind : uint8_t {
   synchronize,  ///< an event, a stream or a device
   copy,
   launch,  ///< an operator's kernel
-  callback
+  callback,
+  capture,  ///< its begin, its end, and preparing the graph
+  replay
 };
-inline constexpr int kCallKinds = 11;
+inline constexpr int kCallKinds = 13;
 TENON_API const char* name(CallKind kind);
 
 /// The `index`-th call of that kind from now on fails (1: the next one), and the `count - 1` ones after it.

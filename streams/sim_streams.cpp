@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The simulated device: scheduling, streams, events, copies. Faults and the public calls are in sim.cpp.
 #include <tenon/streams/op_context.h>
-#include <tenon/streams/sim_streams.h>
+#include <tenon/streams/sim_graphs.h>
 #include <tenon/streams/state.h>
 
 #include <algorithm>
@@ -45,6 +45,7 @@ void SimStreams::note(const VirtualStream* s, int device, const char* what, cons
 
 void SimStreams::push(VirtualStream& s, Task task) {
   if (s.number < 0) s.number = numbers_++;
+  if (s.recording) return record(s, std::move(task));
   note(&s, s.device, "queue", task.name);
   s.queue.push_back(std::move(task));
   ++counters_.queued;
@@ -232,6 +233,11 @@ void SimStreams::destroy_stream(int, void* stream) noexcept {
     found = streams_.find(stream);  // the lock was dropped
   }
   if (found == streams_.end()) return;
+  if (const auto recording = std::exchange(found->second->recording, nullptr)) {
+    std::replace(recording->lanes.begin(), recording->lanes.end(), found->second.get(),
+                 static_cast<VirtualStream*>(nullptr));
+    recording->broken = "destroying one of its streams";
+  }
   if (starved_ == found->second.get()) starved_ = nullptr;
   gone_.push_back(std::move(found->second));  // inside a task its work is still to be done
   streams_.erase(found);
@@ -242,18 +248,22 @@ void SimStreams::destroy_stream(int, void* stream) noexcept {
 void SimStreams::synchronize_stream(int device, void* stream) {
   std::lock_guard lock(mutex_);
   enter(CallKind::synchronize, device);
-  drain(find(device, stream));
+  VirtualStream& s = find(device, stream);
+  refuse_in_capture(s, "waiting for a stream");
+  drain(s);
   rethrow(device);
 }
 bool SimStreams::query_stream(int device, void* stream) {
   std::lock_guard lock(mutex_);
   enter(CallKind::query, device);
   const VirtualStream& s = find(device, stream);
+  refuse_in_capture(s, "asking a stream");
   return s.queue.empty() && !s.running;
 }
 void SimStreams::synchronize_device(int device) {
   std::lock_guard lock(mutex_);
   enter(CallKind::synchronize, device);
+  refuse_in_captures(device, "waiting for the device");
   drain_device(device);
   rethrow(device);
 }
@@ -265,7 +275,9 @@ bool SimStreams::settle_stream(int device, void* stream) noexcept {
   std::lock_guard lock(mutex_);
   try {
     enter(CallKind::synchronize, device);
-    drain(find(device, stream));
+    VirtualStream& s = find(device, stream);
+    if (s.recording) return false;
+    drain(s);
     return true;
   } catch (...) {
     return false;
@@ -295,7 +307,7 @@ void SimStreams::record_event(int device, void* event, void* stream) {
   std::lock_guard lock(mutex_);
   enter(CallKind::record_event, device);
   VirtualStream& s = find(device, stream);
-  auto mark = std::make_shared<Mark>(Mark{&s});
+  auto mark = std::make_shared<Mark>(Mark{&s, 0, false, {}, -1});
   push(s, {"mark", nullptr, mark, false});
   static_cast<VirtualEvent*>(event)->mark = std::move(mark);
 }
@@ -304,18 +316,23 @@ void SimStreams::wait_event(int device, void* stream, void* event) {
   enter(CallKind::wait_event, device);
   VirtualStream& s = find(device, stream);
   const auto& mark = static_cast<VirtualEvent*>(event)->mark;
-  if (mark && !mark->passed) push(s, {"wait", nullptr, mark, true});
+  if (!mark) return;
+  if (mark->number >= 0 || s.recording) join_capture(s, *mark);
+  if (!mark->passed) push(s, {"wait", nullptr, mark, true});
 }
 bool SimStreams::query_event(int device, void* event) {
   std::lock_guard lock(mutex_);
   enter(CallKind::query, device);
   const auto& mark = static_cast<VirtualEvent*>(event)->mark;
+  TENON_CHECK(!mark || mark->number < 0, CaptureError, "sim: asking an event that was recorded in a capture");
   return !mark || mark->passed;
 }
 void SimStreams::synchronize_event(int device, void* event) {
   std::lock_guard lock(mutex_);
   enter(CallKind::synchronize, device);
-  if (const auto mark = static_cast<VirtualEvent*>(event)->mark) reach(mark);
+  const auto mark = static_cast<VirtualEvent*>(event)->mark;
+  TENON_CHECK(!mark || mark->number < 0, CaptureError, "sim: waiting for an event that was recorded in a capture");
+  if (mark) reach(mark);
 }
 double SimStreams::elapsed_ms(int, void* start, void* end) {
   std::lock_guard lock(mutex_);
@@ -331,7 +348,10 @@ double SimStreams::elapsed_ms(int, void* start, void* end) {
 void SimStreams::host_callback(int device, void* stream, Function<void()> f) {
   std::lock_guard lock(mutex_);
   enter(CallKind::callback, device);
-  push(find(device, stream), {"callback", std::move(f), nullptr, false});
+  VirtualStream& s = find(device, stream);
+  TENON_CHECK(!s.recording, CaptureError,
+              "Stream::add_callback: a callback cannot be captured\n  Add it before or after the capture.");
+  push(s, {"callback", std::move(f), nullptr, false});
 }
 void SimStreams::launch(int device, void* stream, const char* name, Function<void()> kernel) {
   std::lock_guard lock(mutex_);
@@ -370,6 +390,7 @@ void SimStreams::copy(int device, void* stream, void* to, const void* from, int6
   enter(CallKind::copy, device);
   VirtualStream& s = find(device, stream);
   const auto n = static_cast<std::size_t>(bytes);
+  if (place_of(from) == Place::pageable || place_of(to) == Place::pageable) refuse_in_capture(s, "a pageable copy");
   if (place_of(from) == Place::pageable && place_of(to) != Place::pageable) {
     std::vector<char> staged(static_cast<const char*>(from), static_cast<const char*>(from) + n);
     push(s,

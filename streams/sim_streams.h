@@ -12,6 +12,7 @@
 // that device or for the device, as the faults kernels report on a GPU are.
 #pragma once
 
+#include <tenon/streams/raw_graphs.h>
 #include <tenon/streams/raw_streams.h>
 #include <tenon/streams/sim.h>
 
@@ -48,7 +49,17 @@ class SimStreams final : public RawStreams {
   void host_callback(int device, void* stream, Function<void()> f) override;
   void copy(int device, void* stream, void* to, const void* from, int64_t bytes) override;
   void launch(int device, void* stream, const char* name, Function<void()> kernel) override;
-  bool is_capturing(int, void*) override { return false; }
+  bool is_capturing(int device, void* stream) override;
+
+  // ---- sim_graphs.cpp ----
+  struct Recording;
+  struct Executable;
+  void begin_capture(int device, void* stream, CaptureMode mode);
+  std::shared_ptr<Recording> end_capture(int device, void* stream);
+  uint64_t capture_id(int device, void* stream);
+  Executable* instantiate(int device, std::shared_ptr<const Recording> recording);
+  void launch_graph(int device, Executable& executable, void* stream);
+  void destroy_graph(Executable* executable) noexcept;
 
   // ---- sim.h ----
   int64_t restart(const Options& options);
@@ -82,6 +93,8 @@ class SimStreams final : public RawStreams {
     VirtualStream* stream;
     int64_t time = 0;
     bool passed = false;
+    std::weak_ptr<Recording> recording;  // that it is part of, with its number there
+    int number = -1;
   };
   struct VirtualEvent {
     std::shared_ptr<Mark> mark;
@@ -98,6 +111,7 @@ class SimStreams final : public RawStreams {
     bool busy = false;
     bool running = false;  // its first task is
     std::deque<Task> queue;
+    std::shared_ptr<Recording> recording;  // while it is captured
   };
   struct Fault {
     int kind;  // -1: any
@@ -108,6 +122,10 @@ class SimStreams final : public RawStreams {
   void enter(CallKind kind, int device);
   bool count_call(CallKind kind);
   void push(VirtualStream& s, Task task);
+  void record(VirtualStream& s, Task task);
+  void join_capture(VirtualStream& s, const Mark& mark);
+  static void refuse_in_capture(const VirtualStream& s, const char* what);
+  void refuse_in_captures(int device, const char* what);
   void advance();
   bool step(bool anyone);
   void execute(VirtualStream& s);
@@ -130,6 +148,8 @@ class SimStreams final : public RawStreams {
   VirtualStream defaults_[kMaxDevices];
   std::map<void*, std::unique_ptr<VirtualStream>> streams_;
   std::vector<VirtualStream*> busy_;
+  std::vector<std::shared_ptr<Recording>> recordings_;  // that go on
+  uint64_t recordings_made_ = 0;
   std::exception_ptr errors_[kMaxDevices];
   std::vector<std::string> unseen_;  // errors that the last restart found
   std::map<const char*, std::pair<int64_t, Place>> places_;

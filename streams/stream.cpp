@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Streams: the thread's current stream, the pools, exclusive streams, waiting, and host callbacks.
 #include <tenon/streams/event.h>
+#include <tenon/streams/graph.h>
 #include <tenon/streams/guard.h>
 #include <tenon/streams/settle.h>
 #include <tenon/streams/state.h>
@@ -212,6 +213,7 @@ void set_current_stream(const Stream& stream) {
 
 void Stream::synchronize() const {
   if (!runs_inline(device_.type())) {
+    detail::check_wait("Stream::synchronize", device_, this);
     RawStreams& raw = detail::usable_raw_streams(device_.type());
     DeviceGuard guard(device_to_enter(*this));
     raw.synchronize_stream(device_.index(), handle_);
@@ -222,6 +224,7 @@ void Stream::synchronize() const {
 
 bool Stream::query() const {
   if (runs_inline(device_.type())) return true;
+  detail::check_wait("Stream::query", device_, this);
   RawStreams& raw = detail::usable_raw_streams(device_.type());
   DeviceGuard guard(device_to_enter(*this));
   return raw.query_stream(device_.index(), handle_);
@@ -274,6 +277,7 @@ bool Stream::is_capturing() const {
 void synchronize(Device device) {
   device = resolve(device);
   if (!runs_inline(device.type())) {
+    detail::check_wait("synchronize", device, nullptr);
     RawStreams& raw = detail::usable_raw_streams(device.type());
     DeviceGuard guard(device);
     raw.synchronize_device(device.index());
