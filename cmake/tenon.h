@@ -10,7 +10,9 @@
 #include <tenon/core/index.h>
 #include <tenon/core/print.h>
 #include <tenon/data/safetensors.h>
+#include <tenon/dispatch/capture.h>
 #include <tenon/dispatch/deterministic.h>
+#include <tenon/dispatch/graph_function.h>
 #include <tenon/memory/allocator.h>
 #include <tenon/nn/nn.h>
 #include <tenon/ops/activation.h>
