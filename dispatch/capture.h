@@ -39,7 +39,7 @@ TENON_API CaptureReport lint_capture(const Function<void()>& f, Device device = 
 namespace dispatch {
 struct LayerCall;
 /// In ThreadState::always while the thread captures, or is linted.
-inline constexpr uint32_t kCaptureLayer = 16;
+inline constexpr uint32_t kCaptureLayer = 32;
 /// Throws, or lists, what the rules say of the call; a capture holds its tensors.
 void check_capture(const LayerCall& call);
 }  // namespace dispatch

@@ -2,7 +2,8 @@
 // Graphs on the simulated device: the common programs under many schedules, and what can only be shown there.
 #include <tenon/streams/sim.h>
 
-#include "tests/streams/graph_programs.h"
+#include "tests/streams/graph_memory_programs.h"
+#include "tests/streams/graph_training_programs.h"
 
 using namespace tenon;
 using tenon::testing::contains;

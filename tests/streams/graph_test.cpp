@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graphs on a real GPU: the programs that tests/sim/graph_test.cpp runs on the simulated device.
-#include "tests/streams/graph_programs.h"
+#include "tests/streams/graph_memory_programs.h"
+#include "tests/streams/graph_training_programs.h"
 
 using namespace tenon;
 using tenon::testing::contains;
