@@ -27,6 +27,7 @@
 #include <tenon/ops/factory.h>
 #include <tenon/ops/finite.h>
 #include <tenon/ops/generator.h>
+#include <tenon/ops/grid_sample.h>
 #include <tenon/ops/histogram.h>
 #include <tenon/ops/index.h>
 #include <tenon/ops/linalg.h>
@@ -39,6 +40,7 @@
 #include <tenon/ops/random.h>
 #include <tenon/ops/rearrange.h>
 #include <tenon/ops/reduce.h>
+#include <tenon/ops/resample.h>
 #include <tenon/ops/rounding.h>
 #include <tenon/ops/scan.h>
 #include <tenon/ops/search.h>

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <tenon/core/api.h>
+#include <tenon/core/half.h>
 #include <tenon/ops/grid_axes.h>
 
 #include <cmath>
@@ -45,11 +46,17 @@ TENON_HOST_DEVICE inline int64_t most_taps(const GridAxis& a) {
   return static_cast<int64_t>(most < all ? most : all);
 }
 /// The triangle, or the cubic convolution kernel of parameter b (Keys 1981).
-TENON_HOST_DEVICE inline double filter(bool cubic, double b, double x) {
+template <class C>
+TENON_HOST_DEVICE C filter(bool cubic, C b, C x) {
   x = x < 0 ? -x : x;
   if (!cubic) return x < 1 ? 1 - x : 0;
   if (x < 1) return ((b + 2) * x - (b + 3)) * x * x + 1;
   return x < 2 ? b * (((x - 5) * x + 8) * x - 4) : 0;
+}
+TENON_HOST_DEVICE inline double round_weight(const GridAxis& a, double w) {
+  if (a.rounded == kFloat16) return static_cast<float>(float16(static_cast<float>(w)));
+  if (a.rounded == kBFloat16) return static_cast<float>(bfloat16(static_cast<float>(w)));
+  return w;
 }
 /// Weights of entry i of the result, at w[0 .. count). They add up to 1.
 TENON_HOST_DEVICE inline TapSpan taps(const GridAxis& a, int64_t i, double* w) {
@@ -68,13 +75,15 @@ TENON_HOST_DEVICE inline TapSpan taps(const GridAxis& a, int64_t i, double* w) {
     double x = a.align_corners ? a.scale * at : a.scale * (at + 0.5) - 0.5;
     if (!cubic && x < 0) x = 0;
     const double floor_x = std::floor(x) < last ? std::floor(x) : last;
-    const double t = x - floor_x < 1 ? x - floor_x : 1;
+    const double t = x - floor_x < 1 ? x - floor_x : 1, upper = round_weight(a, t);
     const int64_t reach = cubic ? 2 : 1, begin = static_cast<int64_t>(floor_x) - reach + 1, end = begin + 2 * reach;
     const int64_t first = begin < 0 ? 0 : begin, stop = end < a.in ? end : a.in;
     for (int64_t k = first; k < stop; ++k) w[k - first] = 0;
     for (int64_t k = 0; k < 2 * reach; ++k) {  // what lies outside is the entry at the edge
       const int64_t j = begin + k < 0 ? 0 : begin + k < a.in ? begin + k : a.in - 1;
-      w[j - first] += filter(cubic, -0.75, static_cast<double>(k + 1 - reach) - t);
+      w[j - first] += cubic    ? round_weight(a, filter(true, -0.75, static_cast<double>(k + 1 - reach) - t))
+                      : k == 1 ? upper
+                               : round_weight(a, 1 - upper);
     }
     return {first, stop - first};
   }

@@ -29,6 +29,7 @@ struct GridAxis {
   double scale = 1;   ///< interpolation: entries of the input per entry of the result
   AxisMap map = AxisMap::replicate;
   bool align_corners = false;
+  DType rounded = DType::undefined;  ///< a 16-bit float that weights are rounded to
 };
 /// Arrays of [outer][axes 0, 1, 2][inner] elements; axes that are not needed have one entry.
 struct Grid {

@@ -116,6 +116,9 @@ Tensor constant_pad_nd(Call& call, const Tensor& self, IntArrayRef pad, const Sc
     const Ends ends(pad, self.dim(), d);
     sizes[static_cast<std::size_t>(d)] = ends.total("constant_pad_nd", self.size(d));
     grows = grows || ends.before > 0 || ends.after > 0;
+    TENON_CHECK(std::max<int64_t>(-ends.before, 0) <= self.size(d) - std::max<int64_t>(-ends.after, 0), ShapeError,
+                "constant_pad_nd: pad: ", ends.before, " and ", ends.after, " cut off more than dimension ", d,
+                " has, ", self.size(d));
   }
   checked_numel(sizes, "constant_pad_nd");
   DimVector strides;
