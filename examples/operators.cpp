@@ -219,6 +219,31 @@ void norms() {
   expect(p, tensor({0, 0, 1}));
 }
 
+void images() {
+  Tensor image = arange(4, kFloat32).view({1, 1, 2, 2});  // 0 1, 2 3
+  // [pad]
+  Tensor framed = pad(image, {1, 1, 1, 1});            // zeros around the last two dimensions
+  Tensor mirrored = pad(image[0], {1, 0}, "reflect");  // 1 0 1, 3 2 3
+  Tensor cut = pad(image, {-1, 0});                    // 1, 3
+  // [pad]
+  // [resample]
+  Tensor twice = interpolate(image, {.scale_factor = {2}});  // every entry four times
+  Tensor smooth = interpolate(image, {.size = {3, 3}, .mode = "bilinear", .align_corners = true});
+  Tensor small = interpolate(image, {.size = {1}, .mode = "bilinear", .antialias = true});
+  // [resample]
+  // [grid_sample]
+  Tensor mirror = tensor({-1.0, 0.0, 0.0, 0.0, 1.0, 0.0}).to(kFloat32).view({1, 2, 3});  // x becomes -x
+  Tensor turned = grid_sample(image, affine_grid(mirror, image.sizes()));                // 1 0, 3 2
+  // [grid_sample]
+  expect(framed.sum(), tensor(6));
+  expect(mirrored.flatten(), tensor({1, 0, 1, 3, 2, 3}));
+  expect(cut.flatten(), tensor({1, 3}));
+  expect(twice.sum(), tensor(24));
+  expect(smooth.flatten(), tensor({0.0, 0.5, 1.0, 1.0, 1.5, 2.0, 2.0, 2.5, 3.0}));
+  expect(small.flatten(), tensor({1.5}));
+  expect(turned.flatten(), tensor({1, 0, 3, 2}));
+}
+
 }  // namespace
 
 int main() {
@@ -240,4 +265,5 @@ int main() {
   search();
   counting();
   norms();
+  images();
 }

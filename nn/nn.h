@@ -8,3 +8,5 @@
 #include <tenon/nn/init.h>
 #include <tenon/nn/layers.h>
 #include <tenon/nn/linear.h>
+#include <tenon/nn/padding.h>
+#include <tenon/nn/upsample.h>

@@ -22,7 +22,8 @@ struct SampleMode {
 // clang-format off
 #define TENON_GRID_SAMPLER(rank) \
   TENON_OP(grid_sampler_##rank##d, "grid_sampler_" #rank "d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor", kernel, kNoInplace, Tensor(const Tensor&, const Tensor&, int64_t, int64_t, bool), void(const Tensor& out, const Tensor& input, const Tensor& grid, const SampleMode& mode)) \
-  TENON_OP(grid_sampler_##rank##d_backward, "grid_sampler_" #rank "d_backward(Tensor grad_output, Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, int[] output_mask=[1,1]) -> (Tensor grad_input, Tensor grad_grid)", kernel, kNoInplace | kNonDeterministic, std::tuple<Tensor COMMA Tensor>(const Tensor&, const Tensor&, const Tensor&, int64_t, int64_t, bool, IntArrayRef), void(const Tensor& grad_input, const Tensor& grad_grid, const Tensor& grad_output, const Tensor& input, const Tensor& grid, const SampleMode& mode))
+  TENON_OP(grid_sampler_##rank##d_backward, "grid_sampler_" #rank "d_backward(Tensor grad_output, Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, int[] output_mask=[1,1]) -> (Tensor grad_input, Tensor grad_grid)", kernel, kNoInplace | kNonDeterministic, std::tuple<Tensor COMMA Tensor>(const Tensor&, const Tensor&, const Tensor&, int64_t, int64_t, bool, IntArrayRef), void(const Tensor& grad_input, const Tensor& grad_grid, const Tensor& grad_output, const Tensor& input, const Tensor& grid, const SampleMode& mode)) \
+  inline Tensor grid_sampler_##rank##d(const Tensor& input, const Tensor& grid, int64_t interpolation_mode, int64_t padding_mode, bool align_corners) { return op::grid_sampler_##rank##d(input, grid, interpolation_mode, padding_mode, align_corners); }
 #define COMMA ,
 TENON_GRID_SAMPLER(2)  ///< Samples of images [n, c, h, w] at grid [n, h', w', 2].
 TENON_GRID_SAMPLER(3)  ///< Samples of volumes [n, c, d, h, w] at grid [n, d', h', w', 3].

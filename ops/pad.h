@@ -16,6 +16,9 @@ namespace tenon {
 /// self with `value`, converted to its dtype, around it.
 TENON_OP(constant_pad_nd, "constant_pad_nd(Tensor self, int[] pad, Scalar value=0) -> Tensor", kernel, kNoInplace,
          Tensor(const Tensor&, IntArrayRef, const Scalar&), void())
+inline Tensor constant_pad_nd(const Tensor& self, IntArrayRef pad, const Scalar& value = 0) {
+  return op::constant_pad_nd(self, pad, value);
+}
 /// Padding by what lies at or near the edges. Kernels pick: cells by width, tensors dense in the order of the grid.
 TENON_OP(pad_edges, "_pad_edges(Tensor self, int[] pad, str mode) -> Tensor", kernel, kNoInplace,
          Tensor(const Tensor&, IntArrayRef, std::string_view),
@@ -40,7 +43,8 @@ TENON_OP(pad_circular, "_pad_circular(Tensor self, int[] pad) -> Tensor", compos
 // clang-format off
 #define TENON_PAD_OPS(name) \
   TENON_OP(name, #name "(Tensor self, int[] padding) -> Tensor", composite, kNoInplace, Tensor(const Tensor&, IntArrayRef), void()) \
-  TENON_OP(name##_backward, #name "_backward(Tensor grad_output, Tensor self, int[] padding) -> Tensor", composite, kNoInplace, Tensor(const Tensor&, const Tensor&, IntArrayRef), void())
+  TENON_OP(name##_backward, #name "_backward(Tensor grad_output, Tensor self, int[] padding) -> Tensor", composite, kNoInplace, Tensor(const Tensor&, const Tensor&, IntArrayRef), void()) \
+  inline Tensor name(const Tensor& self, IntArrayRef padding) { return op::name(self, padding); }
 TENON_PAD_OPS(reflection_pad1d)   ///< Mirrored at both ends of the last dimension; the padding is less than its size.
 TENON_PAD_OPS(reflection_pad2d)   ///< The same for the last two.
 TENON_PAD_OPS(reflection_pad3d)   ///< The same for the last three.

@@ -46,17 +46,25 @@ inline Tensor upsample_bilinear(const Tensor& self, std::optional<IntArrayRef> s
 #define TENON_SCALES1 ", float? scales=None) -> Tensor"
 #define TENON_SCALES2 ", float? scales_h=None, float? scales_w=None) -> Tensor"
 #define TENON_SCALES3 ", float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor"
+#define TENON_GIVEN1 std::optional<double> a = {}
+#define TENON_GIVEN2 std::optional<double> a = {}, std::optional<double> b = {}
+#define TENON_GIVEN3 std::optional<double> a = {}, std::optional<double> b = {}, std::optional<double> c = {}
+#define TENON_PASSED1 a
+#define TENON_PASSED2 a, b
+#define TENON_PASSED3 a, b, c
 #define TENON_DOUBLES1 std::optional<double>
 #define TENON_DOUBLES2 std::optional<double>, std::optional<double>
 #define TENON_DOUBLES3 std::optional<double>, std::optional<double>, std::optional<double>
 #define TENON_UPSAMPLE(name, text, rank) \
   TENON_OP(name, text "(Tensor self, int[] output_size" TENON_SCALES##rank, composite, kNoInplace, Tensor(const Tensor&, IntArrayRef, TENON_DOUBLES##rank), void()) \
   TENON_OP(name##_vec, text ".vec(Tensor input, int[]? output_size, Tensor[] scale_factors=[]) -> Tensor", composite, kNoInplace, Tensor(const Tensor&, std::optional<IntArrayRef>, TensorList), void()) \
-  TENON_OP(name##_backward, text "_backward(Tensor grad_output, int[] output_size, int[] input_size" TENON_SCALES##rank, composite, kNoInplace, Tensor(const Tensor&, IntArrayRef, IntArrayRef, TENON_DOUBLES##rank), void())
+  TENON_OP(name##_backward, text "_backward(Tensor grad_output, int[] output_size, int[] input_size" TENON_SCALES##rank, composite, kNoInplace, Tensor(const Tensor&, IntArrayRef, IntArrayRef, TENON_DOUBLES##rank), void()) \
+  inline Tensor name(const Tensor& self, IntArrayRef output_size, TENON_GIVEN##rank) { return op::name(self, output_size, TENON_PASSED##rank); }
 #define TENON_UPSAMPLE_ALIGNED(name, text, rank) \
   TENON_OP(name, text "(Tensor self, int[] output_size, bool align_corners" TENON_SCALES##rank, composite, kNoInplace, Tensor(const Tensor&, IntArrayRef, bool, TENON_DOUBLES##rank), void()) \
   TENON_OP(name##_vec, text ".vec(Tensor input, int[]? output_size, bool align_corners, Tensor[] scale_factors=[]) -> Tensor", composite, kNoInplace, Tensor(const Tensor&, std::optional<IntArrayRef>, bool, TensorList), void()) \
-  TENON_OP(name##_backward, text "_backward(Tensor grad_output, int[] output_size, int[] input_size, bool align_corners" TENON_SCALES##rank, composite, kNoInplace, Tensor(const Tensor&, IntArrayRef, IntArrayRef, bool, TENON_DOUBLES##rank), void())
+  TENON_OP(name##_backward, text "_backward(Tensor grad_output, int[] output_size, int[] input_size, bool align_corners" TENON_SCALES##rank, composite, kNoInplace, Tensor(const Tensor&, IntArrayRef, IntArrayRef, bool, TENON_DOUBLES##rank), void()) \
+  inline Tensor name(const Tensor& self, IntArrayRef output_size, bool align_corners, TENON_GIVEN##rank) { return op::name(self, output_size, align_corners, TENON_PASSED##rank); }
 TENON_UPSAMPLE(upsample_nearest1d, "upsample_nearest1d", 1)  ///< The entry at the same place, rounded down.
 TENON_UPSAMPLE(upsample_nearest2d, "upsample_nearest2d", 2)  ///< The entry at the same place, rounded down.
 TENON_UPSAMPLE(upsample_nearest3d, "upsample_nearest3d", 3)  ///< The entry at the same place, rounded down.
@@ -74,6 +82,12 @@ TENON_UPSAMPLE_ALIGNED(upsample_bicubic2d_aa, "_upsample_bicubic2d_aa", 2)  ///<
 #undef TENON_SCALES1
 #undef TENON_SCALES2
 #undef TENON_SCALES3
+#undef TENON_GIVEN1
+#undef TENON_GIVEN2
+#undef TENON_GIVEN3
+#undef TENON_PASSED1
+#undef TENON_PASSED2
+#undef TENON_PASSED3
 #undef TENON_DOUBLES1
 #undef TENON_DOUBLES2
 #undef TENON_DOUBLES3

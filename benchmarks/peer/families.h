@@ -3,6 +3,8 @@
 // compiled from this one list. ROW(name, bytes that must move per element, expression over `in`).
 #pragma once
 
+#include "images.h"
+
 /// n elements each: x, y, z normal; p in (0, 1); k whole numbers below 1000 (int64); m as x, square; e 1000 edges in
 /// order. What an expression does not name costs nothing.
 template <class Tensor>
@@ -11,6 +13,7 @@ struct FamilyInputs {
 };
 
 #define TENON_FAMILY_ROWS(ROW)                                 \
+  TENON_IMAGE_ROWS(ROW)                                        \
   ROW("exp", 8, exp(in.x))                                     \
   ROW("log", 8, log(in.p))                                     \
   ROW("log1p", 8, log1p(in.p))                                 \
