@@ -21,6 +21,7 @@
 #include <tenon/ops/cat.h>
 #include <tenon/ops/compare.h>
 #include <tenon/ops/complex.h>
+#include <tenon/ops/convolution.h>
 #include <tenon/ops/copy.h>
 #include <tenon/ops/decomposition.h>
 #include <tenon/ops/exponential.h>
