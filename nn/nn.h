@@ -4,6 +4,7 @@
 
 #include <tenon/nn/clip_grad.h>
 #include <tenon/nn/containers.h>
+#include <tenon/nn/conv.h>
 #include <tenon/nn/embedding.h>
 #include <tenon/nn/init.h>
 #include <tenon/nn/layers.h>
