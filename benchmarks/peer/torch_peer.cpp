@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // PyTorch's C++ API as a peer: the same work under the same names as the rows of this folder. Built by
 // benchmarks/peer/build.sh against the PyTorch of the machine it runs on.
+#include "convolutions.h"
 #include "families.h"
 #include "peer.h"
 
@@ -398,7 +399,29 @@ Step prepare(Tensor (*step)(const Inputs&), torch::Device d) {
 }
 }  // namespace families
 
+// --- convolutions -------------------------------------------------------------------------------------------------
+Step convolution(const ConvolutionLayer& l, int step, torch::Device d) {
+  const auto made = [&](at::IntArrayRef sizes) {
+    const Tensor t = rnd(sizes, d, l.dtype == 1 ? torch::kHalf : torch::kFloat);
+    return l.channels_last ? t.contiguous(at::MemoryFormat::ChannelsLast) : t;
+  };
+  const int64_t n = l.batch(d.is_cuda()), side = l.result_size();
+  const Tensor x = made({n, l.in, l.size, l.size}), grad = made({n, l.out, side, side});
+  const Tensor w = made({l.transposed ? l.in : l.out, (l.transposed ? l.out : l.in) / l.groups, l.kernel, l.kernel});
+  const std::vector<int64_t> stride(2, l.stride), padding(2, l.padding), one(2, 1), none(2, 0);
+  return keep([=] {
+    if (step == 0) return at::convolution(x, w, {}, stride, padding, one, l.transposed, none, l.groups);
+    const auto [dx, dw, db] = at::convolution_backward(grad, x, w, at::OptionalIntArrayRef(), stride, padding, one,
+                                                       l.transposed, none, l.groups, {step == 1, step == 2, false});
+    return step == 1 ? dx : dw;
+  });
+}
+
 void* prepare(const char* row, const char* device) {
+  for (const ConvolutionLayer& l : kConvolutionLayers)
+    for (int step = 0; step < 3; ++step)
+      if (std::string(l.name) + kConvolutionSteps[step] == row)
+        return new Step(convolution(l, step, torch::Device(device)));
   const auto family = families::table().find(row);
   if (family != families::table().end()) return new Step(families::prepare(family->second, torch::Device(device)));
   const auto found = table().find(row);
