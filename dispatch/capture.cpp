@@ -24,8 +24,7 @@ class Linter final : public detail::WaitListener {
   }
   // An operator that is listed already waits as everybody knows.
   void waits(const char* what) override {
-    const std::string_view schema = current_operator ? current_operator : "";
-    const std::string op(schema.substr(0, schema.find('(')));
+    const std::string op = detail::called_operator();
     const auto known = [&](const CaptureOffence& o) { return o.where == op; };
     if (!op.empty() && std::any_of(report.offences.begin(), report.offences.end(), known)) return;
     add(op.empty() ? what : op, "it waits for the device");
@@ -80,7 +79,10 @@ void hold(const Tensor& t, const detail::GraphInfo& graph) {
 
 class Rules final : public detail::CaptureObserver {
  public:
-  void begin(const detail::GraphInfo&) override { dispatch::thread_state.always |= dispatch::kCaptureLayer; }
+  void begin(const detail::GraphInfo&) override {
+    detail::set_called_operator(nullptr);
+    dispatch::thread_state.always |= dispatch::kCaptureLayer;
+  }
   void end(const detail::GraphInfo&, bool) noexcept override {
     dispatch::thread_state.always &= ~dispatch::kCaptureLayer;
   }
@@ -94,6 +96,7 @@ class Rules final : public detail::CaptureObserver {
 
 void dispatch::check_capture(const LayerCall& call) {
   const tenon::detail::GraphInfo* const graph = tenon::detail::thread_capture();
+  if (call.op.kind() != Kind::composite) tenon::detail::set_called_operator(call.op.schema().text.data());
   if (linter) {
     ++linter->report.operators;
     if (std::string reason = offence(call, linter->device, nullptr); !reason.empty())
@@ -136,6 +139,7 @@ CaptureReport lint_capture(const Function<void()>& f, Device device) {
         : linter_before(std::exchange(linter, &next)),
           listener_before(detail::exchange_wait_listener(&next)),
           mask(dispatch::thread_state.always) {
+      detail::set_called_operator(nullptr);
       dispatch::thread_state.always |= dispatch::kCaptureLayer;
     }
     ~Scope() {

@@ -3,7 +3,7 @@
 #include <tenon/ops/copy.h>
 
 #include <tenon/dispatch/make_tensor.h>
-#include <tenon/streams/guard.h>
+#include <tenon/streams/graph.h>
 #include <tenon/streams/raw_streams.h>
 
 namespace tenon {
@@ -144,6 +144,8 @@ Scalar item(Call&, const Tensor& self) {
   TENON_CHECK(!self.is_meta(), DeviceError, "item: self: a meta tensor has no value");
   Tensor host = self;
   if (!self.is_cpu()) {
+    const Stream stream = current_stream(self.device());
+    detail::check_wait("item", self.device(), &stream);  // for operators that call it
     host = make_tensor({}, self.dtype(), Device(kCPU));
     const Tensor flat = dispatch::make_alias(self);
     flat.impl()->set_geometry({}, {}, self.storage_offset());

@@ -26,6 +26,7 @@ constinit std::atomic<uint64_t> last_id{0};
 constinit std::atomic<int> underway{0};
 constinit thread_local detail::GraphState* capturing = nullptr;
 constinit thread_local detail::WaitListener* listener = nullptr;
+constinit thread_local const char* called = nullptr;
 
 // Few, and all there before main; never removed.
 constexpr int kMaxObservers = 8;
@@ -36,12 +37,6 @@ template <class F>
 void each_observer(F f) {
   for (int i = 0, n = observer_count.load(std::memory_order_acquire); i < n; ++i)
     f(*observers[i].load(std::memory_order_acquire));
-}
-
-std::string operator_prefix() {
-  const std::string_view schema = current_operator ? current_operator : "";
-  const std::string_view op = schema.substr(0, schema.find('('));
-  return op.empty() ? std::string() : std::string(op) + ": ";
 }
 
 constinit std::mutex pool_streams_mutex;  // guards PoolHandle::stream
@@ -120,12 +115,20 @@ void hold_for_capture(const Storage& storage) {
 
 WaitListener* exchange_wait_listener(WaitListener* next) noexcept { return std::exchange(listener, next); }
 
+void set_called_operator(const char* schema) noexcept { called = schema; }
+std::string called_operator() {
+  const std::string_view schema = !current_operator ? "" : called ? called : current_operator;
+  return std::string(schema.substr(0, schema.find('(')));
+}
+
 void check_wait(const char* what, Device device, const Stream* stream) {
   if (listener) return listener->waits(what);
   const GraphInfo* const graph = thread_capture();
   if (!graph || graph->stream.device() != device || (stream && !captures(*graph, *stream))) return;
-  fail<CaptureError>(operator_prefix(), what, ": the host cannot wait for work that is only recorded, in a graph of ",
-                     device, "\n  Move it behind the capture; lint_capture lists everything of the kind.");
+  const std::string op = called_operator();
+  fail<CaptureError>(op, op.empty() ? "" : ": ", what,
+                     ": the host cannot wait for work that is only recorded, in a graph of ", device,
+                     "\n  Move it behind the capture; lint_capture lists everything of the kind.");
 }
 
 }  // namespace detail

@@ -164,6 +164,10 @@ class TENON_API WaitListener {
 };
 /// The thread's listener, or null; returns the one before.
 TENON_API WaitListener* exchange_wait_listener(WaitListener* listener) noexcept;
+/// The operator that the program called: what waits may be one of those that it calls itself. Given by its schema, for as
+/// long as operators run; the name is empty outside of operators.
+TENON_API void set_called_operator(const char* schema) noexcept;
+TENON_API std::string called_operator();
 /// To be called before the host waits for, or asks, `stream` (null: the whole device): CaptureError with the operator's
 /// name when the thread's capture forbids it.
 TENON_API void check_wait(const char* what, Device device, const Stream* stream);

@@ -74,6 +74,25 @@ TEST_CASE("graph(f): each kind of inputs has its graph, calls run once, inputs m
   schedules(4, tenon::testing::function_calls);
 }
 
+TEST_CASE("graph: a capture that runs out of memory gives up the cache, then ends with the error") {
+  sim::configure({.memory_bytes = 64 << 20});
+  const Tensor x = on_sim(1, 1 << 20);
+  { const Tensor cached = on_sim(1, 10 << 20); }
+  synchronize(kSim0);
+  CHECK(memory::memory_reserved(kSim0) >= 44 << 20);
+  Graph g(kSim0);
+  Tensor y;
+  g.capture([&] { y = cat({x, x, x, x, x, x, x, x}); });  // 32 MiB, where the cached memory was
+  g.replay();
+  CHECK(values(y.sum()) == FloatList{8 << 20});
+  Graph larger(kSim0);
+  CHECK_THROWS_AS(larger.capture([&] { (void)cat({y, y}); }), OutOfMemoryError);
+  CHECK_FALSE(larger.captured());
+  CHECK(detail::captures_underway() == 0);
+  g.replay();
+  CHECK(values(y.sum()) == FloatList{8 << 20});
+}
+
 TEST_CASE("graph: guards keep or drop the capture, errors wait for the replay") {
   schedules(3, tenon::testing::guards);
 }

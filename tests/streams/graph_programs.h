@@ -134,6 +134,7 @@ inline void refusals(Device d) {
   CHECK(contains(refused([&] { (void)host.add(1); }),
                  "add: not while a graph is captured: it has an operand on the CPU"));
   CHECK(contains(refused([&] { (void)x.mul(scalar_tensor(2)); }), "operand on the CPU"));
+  CHECK(contains(refused([&] { (void)histc(x, 3); }), "histc: item: the host cannot wait"));
   CHECK(contains(refused([&] { current_stream(d).synchronize(); }), "Stream::synchronize: the host cannot wait"));
   CHECK(contains(refused([&] { (void)current_stream(d).query(); }), "Stream::query"));
   CHECK(contains(refused([&] { synchronize(d); }), "synchronize"));
