@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graphs: captures of threads, observers, replays. What a device has to do is in streams/raw_graphs.h.
+#include <tenon/streams/blame.h>
 #include <tenon/streams/graph.h>
+#include <tenon/streams/launch_ring.h>
 #include <tenon/streams/op_context.h>
 #include <tenon/streams/raw_streams.h>
 #include <tenon/streams/settle.h>
@@ -259,8 +261,12 @@ void Graph::replay() {
   const Stream stream = current_stream(s.device);
   TENON_CHECK(!capturing || !detail::captures(capturing->info, stream), CaptureError,
               "Graph::replay: a replay cannot be part of another capture\n  Capture what both do in one graph.");
+  const OpContext context("Graph::replay");
   each_observer([&](detail::CaptureObserver& o) { o.before_replay(s.info, stream); });
+  const uint64_t number = detail::note_launch(stream, "graph", detail::literal_name);
   s.raw->launch(s.device.index(), s.executable, stream.handle());
+  if (number != 0) [[unlikely]]
+    detail::fence_launch(stream, number);
   if (s.replayed_on.empty() || !(s.replayed_on.back() == stream)) [[unlikely]] {
     std::erase(s.replayed_on, stream);
     s.replayed_on.push_back(stream);

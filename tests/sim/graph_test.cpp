@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graphs on the simulated device: the common programs under many schedules, and what can only be shown there.
+#include <tenon/streams/launch_ring.h>
 #include <tenon/streams/sim.h>
 
 #include "tests/streams/graph_memory_programs.h"
@@ -152,6 +153,9 @@ TEST_CASE("graph: debug_dump writes the recorded work with its order") {
   std::remove(path.c_str());
   CHECK(contains(text, "n0 [label=\"add\"]"));
   CHECK(contains(text, "n0 -> n1"));
+  g.replay();
+  CHECK(last_launches(1).at(0).kernel == "graph");
+  CHECK(last_launches(1).at(0).op == "Graph::replay");
   CHECK_THROWS_AS(g.debug_dump("/nowhere/x.dot"), IoError);
 }
 
