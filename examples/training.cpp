@@ -79,7 +79,8 @@ int main() {
   optimizer.load_state_dict(data::load_safetensors("training_optimizer.safetensors"));
   scheduler.load_state_dict(data::load_safetensors("training_scheduler.safetensors"));
   loader.set_epoch(epochs);  // go on with the order the next epoch would have had
-  for (const char* name : {"training_model.safetensors", "training_optimizer.safetensors", "training_scheduler.safetensors"})
+  for (const char* name :
+       {"training_model.safetensors", "training_optimizer.safetensors", "training_scheduler.safetensors"})
     std::remove(name);
 
   Tensor rate = zeros({}, kFloat64).requires_grad_();  // fits exp(-rate t) to measurements
