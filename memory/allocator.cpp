@@ -6,6 +6,7 @@
 #include <tenon/memory/caching_allocator.h>
 #include <tenon/memory/host_memory.h>
 #include <tenon/memory/sim_memory.h>
+#include <tenon/streams/failure.h>
 #include <tenon/streams/raw_streams.h>
 
 #include <pthread.h>
@@ -51,6 +52,17 @@ void for_each_allocator(F f) {
     }
   }
 }
+
+// For errors of CUDA calls: no lock that usage() takes is held across one.
+[[maybe_unused]] const bool numbers = [] {
+  tenon::detail::set_memory_numbers([](Device device, MemoryNumbers& out) {
+    int64_t peak = 0;
+    CachingAllocator* made =
+        allocators[static_cast<int>(device.type())][device.index()].load(std::memory_order_acquire);
+    if (made) made->usage(out.allocated, peak, out.reserved);
+  });
+  return true;
+}();
 
 void trim_round() {
   for_each_allocator([](CachingAllocator& a) { note_trim_hold(a.trim()); });

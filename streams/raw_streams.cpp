@@ -4,6 +4,8 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <tenon/streams/availability.h>
+#include <tenon/streams/blame.h>
+#include <tenon/streams/failure.h>
 #include <tenon/streams/raw_streams.h>
 #include <tenon/streams/settle.h>
 #include <tenon/streams/sim_streams.h>
@@ -251,6 +253,8 @@ RawStreams* exchange_raw_streams(DeviceType type, RawStreams* streams) {
   counts[t].store(0);
   checked_devices[t].store(0);
   thread_state.device[t] = 0;
+  clear_failures(type);
+  forget_fences(type);
   return registered[t].exchange(streams);
 }
 

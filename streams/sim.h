@@ -66,7 +66,11 @@ TENON_API const char* name(CallKind kind);
 
 /// The `index`-th call of that kind from now on fails (1: the next one), and the `count - 1` ones after it.
 TENON_API void fail(CallKind kind, int64_t index = 1, int64_t count = 1);
-/// The same over calls of all kinds.
+/// The `index`-th kernel launched from now on breaks its device when it runs, as an illegal access does: nothing more runs
+/// there, and every later call throws CudaError with the first cause (Note [Broken devices] in streams/failure.h). What
+/// runs is a matter of the schedule; configure and reset mend the device.
+TENON_API void fault_kernel(int64_t index = 1);
+/// The same as fail() over calls of all kinds.
 TENON_API void fail_any(int64_t index, int64_t count = 1);
 TENON_API void clear_faults();
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The simulated device: scheduling, streams, events, copies. Faults and the public calls are in sim.cpp.
+#include <tenon/streams/blame.h>
 #include <tenon/streams/op_context.h>
 #include <tenon/streams/sim_graphs.h>
 #include <tenon/streams/state.h>
@@ -74,12 +75,14 @@ void SimStreams::execute(VirtualStream& s) {
   }
   running_ = s.running = true;
   std::exception_ptr error;
-  mutex_.unlock();  // Note [Running tasks]
+  if (task.faulty) broken_[s.device] = true;
+  const bool runs = !broken_[s.device];  // what a broken device has in its queues goes unrun
+  mutex_.unlock();                       // Note [Running tasks]
   {
     thread_state.in_task = true;
     const OpContext context(task.name);
     try {
-      task.run();
+      if (runs) task.run();
     } catch (...) {
       error = std::current_exception();
     }
@@ -178,6 +181,7 @@ void SimStreams::drain_device(int device) {
 }
 
 void SimStreams::rethrow(int device) {
+  if (broken_[device]) fail_broken(device, "synchronize");
   if (errors_[device]) std::rethrow_exception(std::exchange(errors_[device], nullptr));
 }
 
@@ -247,7 +251,7 @@ void SimStreams::destroy_stream(int, void* stream) noexcept {
 
 void SimStreams::synchronize_stream(int device, void* stream) {
   std::lock_guard lock(mutex_);
-  enter(CallKind::synchronize, device);
+  enter(CallKind::synchronize, device, stream);
   VirtualStream& s = find(device, stream);
   refuse_in_capture(s, "waiting for a stream");
   drain(s);
@@ -255,7 +259,7 @@ void SimStreams::synchronize_stream(int device, void* stream) {
 }
 bool SimStreams::query_stream(int device, void* stream) {
   std::lock_guard lock(mutex_);
-  enter(CallKind::query, device);
+  enter(CallKind::query, device, stream);
   const VirtualStream& s = find(device, stream);
   refuse_in_capture(s, "asking a stream");
   return s.queue.empty() && !s.running;
@@ -305,7 +309,7 @@ void SimStreams::destroy_event(int, void* event) noexcept { delete static_cast<V
 
 void SimStreams::record_event(int device, void* event, void* stream) {
   std::lock_guard lock(mutex_);
-  enter(CallKind::record_event, device);
+  enter(CallKind::record_event, device, stream);
   VirtualStream& s = find(device, stream);
   auto mark = std::make_shared<Mark>(Mark{&s, 0, false, {}, -1});
   push(s, {"mark", nullptr, mark, false});
@@ -313,7 +317,7 @@ void SimStreams::record_event(int device, void* event, void* stream) {
 }
 void SimStreams::wait_event(int device, void* stream, void* event) {
   std::lock_guard lock(mutex_);
-  enter(CallKind::wait_event, device);
+  enter(CallKind::wait_event, device, stream);
   VirtualStream& s = find(device, stream);
   const auto& mark = static_cast<VirtualEvent*>(event)->mark;
   if (!mark) return;
@@ -333,6 +337,7 @@ void SimStreams::synchronize_event(int device, void* event) {
   const auto mark = static_cast<VirtualEvent*>(event)->mark;
   TENON_CHECK(!mark || mark->number < 0, CaptureError, "sim: waiting for an event that was recorded in a capture");
   if (mark) reach(mark);
+  if (broken_[device]) fail_broken(device, "synchronize");
 }
 double SimStreams::elapsed_ms(int, void* start, void* end) {
   std::lock_guard lock(mutex_);
@@ -345,18 +350,38 @@ double SimStreams::elapsed_ms(int, void* start, void* end) {
 
 // ---- work ----
 
+// For the launch ring. Before the lock: it looks the stream up.
+void SimStreams::note(int device, void* stream, const char* work) {
+  const Stream on = tenon::detail::stream_of(Device(kSim, device), stream);
+  tenon::detail::note_launch(on, work, tenon::detail::literal_name);
+}
+
 void SimStreams::host_callback(int device, void* stream, Function<void()> f) {
+  note(device, stream, "callback");
   std::lock_guard lock(mutex_);
-  enter(CallKind::callback, device);
+  enter(CallKind::callback, device, stream);
   VirtualStream& s = find(device, stream);
   TENON_CHECK(!s.recording, CaptureError,
               "Stream::add_callback: a callback cannot be captured\n  Add it before or after the capture.");
   push(s, {"callback", std::move(f), nullptr, false});
 }
 void SimStreams::launch(int device, void* stream, const char* name, Function<void()> kernel) {
+  const Stream on = tenon::detail::stream_of(Device(kSim, device), stream);
+  const uint64_t number = tenon::detail::note_launch(on, nullptr, nullptr);
+  {
+    std::lock_guard lock(mutex_);
+    enter(CallKind::launch, device, stream);
+    const bool faulty = faulty_kernel_ > 0 && --faulty_kernel_ == 0;
+    push(find(device, stream), {name, std::move(kernel), nullptr, false, faulty});
+  }
+  if (number != 0) [[unlikely]]
+    tenon::detail::fence_launch(on, number);
+}
+
+bool SimStreams::write_word(int device, void* stream, uint32_t* word, uint32_t value) {
   std::lock_guard lock(mutex_);
-  enter(CallKind::launch, device);
-  push(find(device, stream), {name, std::move(kernel), nullptr, false});
+  push(find(device, stream), {"fence", [=] { __atomic_store_n(word, value, __ATOMIC_RELEASE); }, nullptr, false});
+  return true;
 }
 
 void SimStreams::fill(int device, void* stream, void* p, int64_t bytes, int value) noexcept {
@@ -386,8 +411,9 @@ void SimStreams::set_place(const void* p, int64_t bytes, Place place) {
 
 // As CUDA does: pageable memory is read before the call returns, and written before it returns.
 void SimStreams::copy(int device, void* stream, void* to, const void* from, int64_t bytes) {
+  note(device, stream, "copy");
   std::lock_guard lock(mutex_);
-  enter(CallKind::copy, device);
+  enter(CallKind::copy, device, stream);
   VirtualStream& s = find(device, stream);
   const auto n = static_cast<std::size_t>(bytes);
   if (place_of(from) == Place::pageable || place_of(to) == Place::pageable) refuse_in_capture(s, "a pageable copy");

@@ -49,6 +49,8 @@ class SimStreams final : public RawStreams {
   void host_callback(int device, void* stream, Function<void()> f) override;
   void copy(int device, void* stream, void* to, const void* from, int64_t bytes) override;
   void launch(int device, void* stream, const char* name, Function<void()> kernel) override;
+  bool write_word(int device, void* stream, uint32_t* word, uint32_t value) override;
+  void heartbeat(int device) override;
   bool is_capturing(int device, void* stream) override;
 
   // ---- sim_graphs.cpp ----
@@ -66,12 +68,15 @@ class SimStreams final : public RawStreams {
   std::vector<std::string> unseen_errors();
   Options options();
   void fail(int kind, int64_t index, int64_t count);
+  void fault_kernel(int64_t index);
   void clear_faults();
   Counters counters();
   std::vector<std::string> log();
   int64_t run(int64_t tasks);
 
   // ---- memory/sim_memory.cpp ----
+  /// Throws when the device is broken.
+  void check_works(int device, const char* call);
   /// Counts a call and advances the device; false when it is to fail.
   bool begin(CallKind kind, int device) noexcept;
   /// All work of the device is done; what it threw stays for the next wait. As cudaFree does.
@@ -104,6 +109,7 @@ class SimStreams final : public RawStreams {
     Function<void()> run;        // kernels, copies and callbacks
     std::shared_ptr<Mark> mark;  // to pass, or to wait for
     bool waits = false;
+    bool faulty = false;  // breaks its device
   };
   struct VirtualStream {
     int device = 0;
@@ -119,7 +125,8 @@ class SimStreams final : public RawStreams {
   };
 
   VirtualStream& find(int device, void* stream);
-  void enter(CallKind kind, int device);
+  void enter(CallKind kind, int device, void* stream = nullptr);
+  [[noreturn]] void fail_broken(int device, const char* call);
   bool count_call(CallKind kind);
   void push(VirtualStream& s, Task task);
   void record(VirtualStream& s, Task task);
@@ -139,6 +146,7 @@ class SimStreams final : public RawStreams {
   Place place_of(const void* p) const;
   uint64_t draw(uint64_t below);
   void note(const VirtualStream* s, int device, const char* what, const char* name);
+  static void note(int device, void* stream, const char* work);
 
   class Waiting;
 
@@ -154,6 +162,8 @@ class SimStreams final : public RawStreams {
   std::vector<std::string> unseen_;  // errors that the last restart found
   std::map<const char*, std::pair<int64_t, Place>> places_;
   std::vector<Fault> faults_;
+  int64_t faulty_kernel_ = 0;      // launches until the one that breaks its device; 0: none
+  bool broken_[kMaxDevices] = {};  // since such a kernel ran
   std::vector<std::string> log_;
   Counters counters_{};
   int64_t clock_ = 0;

@@ -308,6 +308,28 @@ bool settle(const Stream& stream) noexcept {
   }
 }
 
+Stream stream_of(Device device, void* handle) noexcept {
+  const auto& current = thread_state.streams[slot_of(device)];
+  if (!handle || current.handle == handle) return Stream(device, handle ? current.id : 0, handle);
+  const Pool& pool = pools[slot_of(device)];
+  for (int level = 0; level < kLevels; ++level) {
+    for (int i = 0; i < kPoolSize; ++i) {
+      const Pool::Slot& slot = pool.slots[level][i];
+      if (slot.made.load(std::memory_order_acquire) && slot.handle == handle)
+        return Stream(device, make_id(i + 1, -level), handle);
+    }
+  }
+  // Only tried: the caller may hold a lock that whoever forks wants next.
+  Shared& s = shared();
+  const std::unique_lock lock(s.exclusive_mutex, std::try_to_lock);
+  if (lock.owns_lock()) {
+    for (const Stream& e : s.exclusive) {
+      if (e.device() == device && e.handle() == handle) return e;
+    }
+  }
+  return Stream(device, -1, handle);
+}
+
 void set_fault_check(void (*check)(int)) noexcept { fault_check.store(check, std::memory_order_release); }
 
 void forget_pooled_streams(DeviceType type) {
