@@ -16,6 +16,7 @@
 #include <tenon/memory/allocator.h>
 #include <tenon/nn/nn.h>
 #include <tenon/ops/activation.h>
+#include <tenon/ops/batch_norm.h>
 #include <tenon/ops/binary.h>
 #include <tenon/ops/bitwise.h>
 #include <tenon/ops/cat.h>
@@ -24,6 +25,9 @@
 #include <tenon/ops/convolution.h>
 #include <tenon/ops/copy.h>
 #include <tenon/ops/decomposition.h>
+#include <tenon/ops/distance.h>
+#include <tenon/ops/dropout.h>
+#include <tenon/ops/elementwise_loss.h>
 #include <tenon/ops/exponential.h>
 #include <tenon/ops/factory.h>
 #include <tenon/ops/finite.h>

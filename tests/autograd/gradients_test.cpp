@@ -9,6 +9,7 @@
 #include <tenon/ops/cat.h>
 #include <tenon/ops/compare.h>
 #include <tenon/ops/copy.h>
+#include <tenon/ops/elementwise_loss.h>
 #include <tenon/ops/factory.h>
 #include <tenon/ops/index.h>
 #include <tenon/ops/loss.h>

@@ -48,7 +48,7 @@ void one_number(Inputs& in) { in.add({in.tensor({1 << 20}, -4, 4)}); }
 
 template <class F, class B>
 void rows(const F& forward, const B& backward, Function value, Function slope, const NumberLists& lists = {},
-          bool special = true) {
+          bool special = true, double ulps = 4) {
   const auto with = [lists](bool gradient_too) {
     return [=](Inputs& in) {
       for (const std::vector<double>& numbers : lists) {
@@ -65,6 +65,7 @@ void rows(const F& forward, const B& backward, Function value, Function slope, c
       .samples(unary_samples(-9, 9, special))
       .samples(with(false))
       .reference(value_of(value))
+      .ulp(ulps)
       .gradient()
       .benchmark(one_number)
       .template error<DtypeError>(
@@ -168,7 +169,8 @@ TENON_OP_CASES(activation) {
   rows(
       op::softplus, op::softplus_backward,
       [](double x, const double* n) { return n[0] * x > n[1] ? x : std::log1p(std::exp(n[0] * x)) / n[0]; },
-      [](double x, const double* n) { return n[0] * x > n[1] ? 1 : expit(n[0] * x); }, {{3, 0.25}, {0.5, 20}});
+      [](double x, const double* n) { return n[0] * x > n[1] ? 1 : expit(n[0] * x); }, {{3, 0.25}, {0.5, 20}}, true,
+      32);  // exp of the rounded beta x
   op_case(op::silu, "complex")
       .dtypes(kComplexes)
       .samples(unary_samples(-3, 3, false, 3))
