@@ -119,7 +119,7 @@ TEST_CASE("modules print as PyTorch's", "[nn]") {
   CHECK(nn::InstanceNorm1d(3).describe() ==
         "InstanceNorm1d(3, eps=1e-05, momentum=0.1, affine=False, track_running_stats=False)");
   CHECK(nn::GroupNorm(2, 4).describe() == "GroupNorm(2, 4, eps=1e-05, affine=True)");
-  CHECK(nn::RMSNorm({3, 4}).describe() == "RMSNorm((3, 4), eps=None, elementwise_affine=True)");
+  CHECK(nn::RMSNorm(DimVector{3, 4}).describe() == "RMSNorm((3, 4), eps=None, elementwise_affine=True)");
   CHECK(nn::ELU().describe() == "ELU(alpha=1.0)");
   CHECK(nn::Hardtanh().describe() == "Hardtanh(min_val=-1.0, max_val=1.0)");
   CHECK(nn::RReLU().describe() == "RReLU(lower=0.125, upper=0.3333333333333333)");
