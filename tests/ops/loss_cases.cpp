@@ -323,7 +323,7 @@ TENON_OP_CASES(elementwise_loss) {
       .reference(losses(2, 2, 8, [](const Number* v, const Args&) { return softplus_of(-v[0].re() * v[1].re()); }))
       .error<ValueError>("reduction", pair_error);
   const auto signs = [](Inputs& in, const Sizes& s) {
-    Vector v;
+    std::vector<double> v;
     for (int64_t i = 0; i < count(s); ++i) v.push_back(in.integer(0, 1) ? 1 : -1);
     return in.values(v, s);
   };
