@@ -57,13 +57,15 @@ uint32_t* words_of(DeviceType type) {
              : made;
 }
 
-Track* find(const Stream& stream, uint32_t sequence) {
+// The stream's; a new one unless `known`: only what is there.
+Track* find(const Stream& stream, uint32_t sequence, bool known) {
   const uint64_t key = key_of(stream);
   for (int i = 0; i < kTracks; ++i) {
     Track& t = tracks[i];
     uint64_t found = load(t.key);
     if (found == key) return &t;
     if (found != 0) continue;
+    if (known) return nullptr;
     uint32_t* base = words_of(stream.device().type());
     if (!base) return nullptr;
     if (!__atomic_compare_exchange_n(&t.key, &found, key, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
@@ -137,8 +139,8 @@ void fence_launch(const Stream& stream, uint64_t sequence) {
   RawStreams* raw = registered_raw_streams(stream.device().type());
   if (!raw || stream.id() < 0) return;
   const auto number = static_cast<uint32_t>(sequence);
-  Track* track = find(stream, number);
   const bool captured = raw->is_capturing(stream.device().index(), stream.handle());
+  Track* track = find(stream, number, captured);  // its words must not come from the memory of a graph
   if (track && (captured || load(track->period) != load(periods))) {
     store(track->period, load(periods));
     store(track->first, captured ? number + 1 : number);

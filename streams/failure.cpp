@@ -200,7 +200,7 @@ void fail_fault(const Fault& fault) {
   if (!note.empty()) {
     why = "A kernel wrote: " + note;
   } else if (blamed.size() == 1) {
-    f.op = blamed[0].op;
+    f.op = blamed[0].op.empty() ? blamed[0].kernel : blamed[0].op;
     f.stream = blamed[0].stream;
     why = concat("Made by ", blamed[0].str(), "; ", again, ".");
   } else if (blamed.size() > 1) {

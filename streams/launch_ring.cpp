@@ -86,6 +86,7 @@ std::string short_name(const char* text) {
   char* demangled = abi::__cxa_demangle(text, nullptr, nullptr, &status);
   std::string plain = demangled ? demangled : text;
   std::free(demangled);
+  if (status != 0) return plain;
   std::size_t begin = 0, end = plain.size();
   int depth = 0;
   for (std::size_t i = 0; i < plain.size(); ++i) {

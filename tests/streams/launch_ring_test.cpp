@@ -4,6 +4,7 @@
 
 #include <tenon/streams/blame.h>
 #include <tenon/streams/failure.h>
+#include <tenon/streams/graph.h>
 #include <tenon/streams/op_context.h>
 #include <tenon/streams/sim.h>
 #include <tenon/tenon.h>
@@ -246,6 +247,27 @@ TEST_CASE("what was launched while blame mode was off is no suspect", "[blame]")
   REQUIRE(suspects(kSim0).size() == 1);
   CHECK(suspects(kSim0)[0].op == "relu");
   synchronize(kSim0);
+  CHECK(suspects(kSim0).empty());
+}
+
+TEST_CASE("a replay of a graph is one launch; what was captured is no suspect", "[blame][graph]") {
+  const Fresh fresh({.schedule = sim::Schedule::lazy});
+  set_blame_mode(true);
+  const Tensor x = ones({4}, TensorOptions(kSim0));
+  const Stream side = Stream::from_pool(0, kSim0);
+  side.wait_stream(current_stream(kSim0));
+  const StreamGuard guard(side);
+  (void)x.add(1);
+  side.synchronize();
+  Graph captured(kSim0);
+  captured.capture([&] { (void)x.exp(); });
+  CHECK(suspects(kSim0).empty());
+  captured.replay();
+  CHECK(last_launches(1)[0].kernel == "graph replay");
+  REQUIRE(suspects(kSim0).size() == 1);
+  CHECK(suspects(kSim0)[0].kernel == "graph replay");
+  CHECK(suspects(kSim0)[0].stream == side.id());
+  side.synchronize();
   CHECK(suspects(kSim0).empty());
 }
 
