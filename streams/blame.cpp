@@ -36,6 +36,15 @@ void store(T& to, T value) {
   __atomic_store_n(&to, value, __ATOMIC_RELEASE);
 }
 
+// Stores the newer number; returns what was there.
+uint32_t raise(uint32_t& to, uint32_t number) {
+  uint32_t known = load(to);
+  while (static_cast<int32_t>(number - known) > 0 &&
+         !__atomic_compare_exchange_n(&to, &known, number, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+  }
+  return known;
+}
+
 uint64_t key_of(const Stream& s) {
   return uint64_t{1} << 63 | static_cast<uint64_t>(s.device().type()) << 40 |
          static_cast<uint64_t>(s.device().index()) << 32 | static_cast<uint32_t>(s.id());
@@ -139,17 +148,31 @@ void fence_launch(const Stream& stream, uint64_t sequence) {
   RawStreams* raw = registered_raw_streams(stream.device().type());
   if (!raw || stream.id() < 0) return;
   const auto number = static_cast<uint32_t>(sequence);
-  const bool captured = raw->is_capturing(stream.device().index(), stream.handle());
-  Track* track = find(stream, number, captured);  // its words must not come from the memory of a graph
-  if (track && (captured || load(track->period) != load(periods))) {
+  const int device = stream.device().index();
+  Track* track = find(stream, number, true);
+  // Before the question, which may be the first to hear of a fault: the launch is a suspect then.
+  const uint32_t before = track ? raise(track->launched, number) : 0;
+  if (raw->is_capturing(device, stream.handle())) {
+    if (!track) return;
+    store(track->launched, before);
     store(track->period, load(periods));
-    store(track->first, captured ? number + 1 : number);
+    store(track->first, number + 1);
+    return;
   }
-  if (captured) return;
+  if (!track) track = find(stream, number, false);  // its words must not come from the memory of a graph
   uint32_t* word = track ? load(track->word) : nullptr;
   if (!word) return;
-  store(track->launched, number);
-  if (!raw->write_word(stream.device().index(), stream.handle(), word, number)) store(track->launched, load(*word));
+  if (load(track->period) != load(periods)) {
+    store(track->period, load(periods));
+    store(track->first, number);
+  }
+  raise(track->launched, number);
+  // Threads that share the stream may write in another order than they launched: the last write has the newest number.
+  for (uint32_t written = number, newest = number;; written = newest) {
+    if (!raw->write_word(device, stream.handle(), word, written)) return store(track->launched, load(*word));
+    newest = load(track->launched);
+    if (newest == written) return;
+  }
 }
 
 void set_fence_memory(DeviceType type, FenceMemory allocate) noexcept {

@@ -235,6 +235,23 @@ TEST_CASE("suspects: on several streams the oldest unfinished launch of each", "
   CHECK(suspects(kSim0)[0].op == "add");
 }
 
+TEST_CASE("threads that share a stream leave no launch unfinished", "[blame]") {
+  const Fresh fresh;
+  set_blame_mode(true);
+  const Tensor x = ones({4}, TensorOptions(kSim0));
+  for (int round = 0; round < 20; ++round) {
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 3; ++t) {
+      threads.emplace_back([&x] {
+        for (int i = 0; i < 20; ++i) (void)x.add(1);
+      });
+    }
+    for (std::thread& t : threads) t.join();
+    synchronize(kSim0);
+    REQUIRE(suspects(kSim0).empty());
+  }
+}
+
 TEST_CASE("what was launched while blame mode was off is no suspect", "[blame]") {
   const Fresh fresh({.schedule = sim::Schedule::lazy});
   set_blame_mode(true);
