@@ -81,6 +81,7 @@ class Rounds {
   void look_for_hangs() {
     const auto now = Clock::now();
     for (const detail::FencedStream& s : detail::fenced_streams()) {
+      if (__atomic_load_n(&detail::failed_devices, __ATOMIC_RELAXED) >> detail::slot_of(s.device) & 1u) continue;
       Progress* known = nullptr;
       for (Progress& p : progress_) {
         if (p.seen.device == s.device && p.seen.stream == s.stream) known = &p;
