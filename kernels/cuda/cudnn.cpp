@@ -11,6 +11,7 @@ bool tenon::cuda::convolve_by_cudnn(const Tensor&, const Tensor&, const Tensor&,
 #include <tenon/kernels/cuda/cublaslt.h>
 #include <tenon/kernels/cuda/workspace.h>
 #include <tenon/ops/matmul.h>
+#include <tenon/streams/blame.h>
 #include <tenon/streams/cuda_check.h>
 #include <tenon/streams/stream.h>
 
@@ -389,13 +390,18 @@ bool convolve_by_cudnn(const Tensor& out, const Tensor& a, const Tensor& b, cons
   static thread_local Handles handles;
   static thread_local std::unique_ptr<Plan[]> plans;
   const cudnnHandle_t handle = handles.get(out.device().index());
-  const auto stream = static_cast<cudaStream_t>(current_stream(out.device()).handle());
+  const Stream current = current_stream(out.device());
+  const auto stream = static_cast<cudaStream_t>(current.handle());
   if (!handle || library()->SetStream(handle, stream) != CUDNN_STATUS_SUCCESS) return false;
   if (!plans) plans = std::make_unique<Plan[]>(kSlots);
   Plan& plan = plans[k.hash() % kSlots];
   const Pointers data{big.data_ptr(), small.data_ptr(), weight.data_ptr()};
   if (!plan.used || !(plan.key == k)) plan.build(k, handle, data, stream);
-  if (!plan.plan.ok() || !plan.run(handle, data)) return false;
+  if (!plan.plan.ok()) return false;
+  const uint64_t number = tenon::detail::note_launch(current, "cudnnBackendExecute", tenon::detail::literal_name);
+  if (!plan.run(handle, data)) return false;
+  if (number != 0) [[unlikely]]
+    tenon::detail::fence_launch(current, number);
   if (launch_blocking()) [[unlikely]]
     TENON_CUDA(cudaStreamSynchronize(stream));
   return true;

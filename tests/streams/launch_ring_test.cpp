@@ -280,9 +280,9 @@ TEST_CASE("a replay of a graph is one launch; what was captured is no suspect", 
   captured.capture([&] { (void)x.exp(); });
   CHECK(suspects(kSim0).empty());
   captured.replay();
-  CHECK(last_launches(1)[0].kernel == "graph replay");
+  CHECK(last_launches(1)[0].kernel == "graph");
   REQUIRE(suspects(kSim0).size() == 1);
-  CHECK(suspects(kSim0)[0].kernel == "graph replay");
+  CHECK(suspects(kSim0)[0].kernel == "graph");
   CHECK(suspects(kSim0)[0].stream == side.id());
   side.synchronize();
   CHECK(suspects(kSim0).empty());
