@@ -25,7 +25,7 @@ Tensor chain(const Tensor& x) {
 }
 
 // 784-512-512-10, batch 128, as the rows without a graph.
-std::function<void()> mlp() {
+std::function<void()> mlp(bool adamw) {
   struct State {
     nn::Sequential net{nn::Linear(784, 512), nn::ReLU(), nn::Linear(512, 512), nn::ReLU(), nn::Linear(512, 10)};
     Tensor x, y;
@@ -35,7 +35,11 @@ std::function<void()> mlp() {
   s->net.to(kGpu);
   s->x = randn({128, 784}, TensorOptions(kGpu));
   s->y = randint(10, {128}, TensorOptions(kGpu).dtype(kInt64));
-  s->optimizer = std::make_unique<optim::SGD>(s->net.parameters(), optim::SGDOptions{.lr = 1e-4});
+  if (adamw)
+    s->optimizer =
+        std::make_unique<optim::AdamW>(s->net.parameters(), optim::AdamWOptions{.lr = 1e-4, .capturable = true});
+  else
+    s->optimizer = std::make_unique<optim::SGD>(s->net.parameters(), optim::SGDOptions{.lr = 1e-4});
   return captured([s](TensorList) -> std::vector<Tensor> {
     const Tensor loss = cross_entropy(s->net(s->x), s->y);
     s->optimizer->zero_grad();
@@ -55,7 +59,8 @@ const bool registered = [] {
   row("100 tiny operators graph", [] {
     return captured([x = ones({1}, TensorOptions(kGpu))](TensorList) -> std::vector<Tensor> { return {chain(x)}; });
   });
-  row("mlp step sgd graph", [] { return mlp(); });
+  row("mlp step sgd graph", [] { return mlp(false); });
+  row("mlp step adamw graph", [] { return mlp(true); });
   return true;
 }();
 

@@ -71,6 +71,10 @@ TEST_CASE("graph: twenty whole training steps equal the same steps without a gra
   schedules(2, tenon::testing::training);
 }
 
+TEST_CASE("graph: optimizers whose steps a graph would get wrong are refused") {
+  schedules(2, tenon::testing::uncapturable_optimizers);
+}
+
 TEST_CASE("graph(f): each kind of inputs has its graph, calls run once, inputs may be written in place") {
   schedules(4, tenon::testing::function_calls);
 }
@@ -232,7 +236,7 @@ TEST_CASE("lint_capture lists every offender, on any device, without stopping at
   CHECK(fine.clean());
   CHECK(fine.str() == "capturable: 3 operators");
   Training t(kSim0, true, 0.5);
-  CHECK(lint_capture([&] { t.step(t.batches[0].first, t.batches[0].second); }, kSim0).str() ==
-        lint_capture([&] { t.step(t.batches[1].first, t.batches[1].second); }, kSim0).str());
+  for (int i = 0; i < 2; ++i)
+    CHECK(lint_capture([&] { t.step(t.batches[0].first, t.batches[0].second); }, kSim0).clean());
   (void)x.sum().item<float>();  // the rules are gone
 }

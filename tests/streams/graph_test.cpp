@@ -67,6 +67,11 @@ TEST_CASE("graph: twenty whole training steps equal the same steps without a gra
   tenon::testing::training(Device(kCUDA, 0));
 }
 
+TEST_CASE("graph: optimizers whose steps a graph would get wrong are refused", "[cuda][graph]") {
+  TENON_REQUIRE_CUDA();
+  tenon::testing::uncapturable_optimizers(Device(kCUDA, 0));
+}
+
 TEST_CASE("graph(f): each kind of inputs has its graph, calls run once, inputs may be written in place",
           "[cuda][graph]") {
   TENON_REQUIRE_CUDA();
