@@ -53,17 +53,23 @@ Device device_of(uint64_t key) {
   return Device(static_cast<DeviceType>(key >> 40 & 0xff), static_cast<int>(key >> 32 & 0xff));
 }
 
+// Null while there are none: another thread is about to make them, or they cannot be had.
 uint32_t* words_of(DeviceType type) {
+  static uint32_t being_made;
   uint32_t*& slot = words[static_cast<int>(type)];
-  if (uint32_t* known = load(slot)) return known;
+  uint32_t* known = load(slot);
+  if (known) return known == &being_made ? nullptr : known;
   const auto allocate = load(fence_memory[static_cast<int>(type)]);
-  if (!allocate) return nullptr;
-  auto* made = static_cast<uint32_t*>(allocate(kTracks * static_cast<int64_t>(sizeof(uint32_t))));
-  uint32_t* expected = nullptr;
-  // The loser's memory stays unused: it happens once, if ever.
-  return made && !__atomic_compare_exchange_n(&slot, &expected, made, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
-             ? expected
-             : made;
+  if (!allocate || !__atomic_compare_exchange_n(&slot, &known, &being_made, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+    return nullptr;
+  try {
+    known = static_cast<uint32_t*>(allocate(kTracks * static_cast<int64_t>(sizeof(uint32_t))));
+  } catch (...) {
+    store(slot, static_cast<uint32_t*>(nullptr));
+    throw;
+  }
+  store(slot, known);
+  return known;
 }
 
 // The stream's; a new one unless `known`: only what is there.
