@@ -27,7 +27,7 @@ std::string output_of(const std::string& argument, int& status) {
 
 }  // namespace
 
-TEST_CASE("blame on the GPU: the operator of at least 19 of 20 planted faults is named", "[cuda][blame]") {
+TEST_CASE("blame on the GPU: the operator of at least 19 of 20 planted faults is named", "[cuda][fork][blame]") {
   TENON_REQUIRE_CUDA();
   int named = 0, faults = 0, quoted = 0;
   for (int number = 0; number < 20; ++number) {
@@ -48,7 +48,7 @@ TEST_CASE("blame on the GPU: the operator of at least 19 of 20 planted faults is
   CHECK(quoted >= 19);
 }
 
-TEST_CASE("blame on the GPU: what the ring and fences cost a launch", "[cuda][blame]") {
+TEST_CASE("blame on the GPU: what the ring and fences cost a launch", "[cuda][fork][blame]") {
   TENON_REQUIRE_CUDA();
   int status = -1;
   const std::string text = output_of("cost", status);

@@ -141,7 +141,7 @@ TEST_CASE("campaign on the GPU (child)", "[.][cuda_shim]") {
   CHECK(faults > 30);
   CHECK(typed > faults / 2);
 }
-TEST_CASE("campaign on the GPU: driver calls fail one after the other", "[cuda]") {
+TEST_CASE("campaign on the GPU: driver calls fail one after the other", "[cuda][fork]") {
   TENON_REQUIRE_CUDA();
   CHECK(passes("[cuda_shim]"));
 }
