@@ -94,6 +94,138 @@ void fill_table(PlaceTable<C, Index>& t, const SampleMode& mode, const C* coordi
     }
 }
 
+// grid::neighbours for vectors of coordinates; index holds whole numbers, -1 for what is not there.
+template <int K, class D, class V = hn::Vec<D>>
+struct VectorNeighbours {
+  using C = hn::TFromD<D>;
+  V index[K], weight[K], slope[K];
+
+  HWY_INLINE VectorNeighbours(D d, const SampleMode& mode, V coordinate, int64_t size) {
+    const V one = hn::Set(d, C(1)), zero = hn::Zero(d), last = hn::Set(d, static_cast<C>(size - 1));
+    const C length = static_cast<C>(mode.align_corners ? size - 1 : size);
+    V steep = hn::Set(d, length / 2);
+    V x = hn::Mul(hn::Add(coordinate, one), steep);
+    if (!mode.align_corners) x = hn::Sub(x, hn::Set(d, C(0.5)));
+    const auto bounded = [&](V at, V& by) HWY_ATTR {
+      if (mode.padding == 0) return at;
+      if (mode.padding == 2) {
+        const V low = hn::Set(d, mode.align_corners ? C(0) : C(-0.5)), span = hn::Set(d, length > 0 ? length : C(1));
+        const V far = hn::Abs(hn::Sub(at, low)), turns = hn::Floor(hn::Div(far, span));
+        const V rest = hn::Sub(far, hn::Mul(turns, span));
+        const V pairs = hn::Mul(hn::Floor(hn::Mul(turns, hn::Set(d, C(0.5)))), hn::Set(d, C(2)));
+        const auto turned = hn::Xor(hn::Lt(at, low), hn::Ne(turns, pairs));
+        at = hn::Add(hn::IfThenElse(hn::Ne(turns, pairs), hn::Sub(span, rest), rest), low);
+        by = hn::IfThenElse(turned, hn::Neg(by), by);
+      }
+      const auto above = hn::Gt(at, zero);
+      by = hn::IfThenElseZero(hn::And(above, hn::Lt(at, last)), by);
+      return hn::IfThenElseZero(above, hn::Min(at, last));
+    };
+    const auto entry = [&](V at) HWY_ATTR {
+      return hn::IfThenElse(hn::And(hn::Ge(at, zero), hn::Le(at, last)), at, hn::Set(d, C(-1)));
+    };
+    if constexpr (K == 4) {
+      const V floor_x = hn::Floor(x), t = hn::Sub(x, floor_x), rest = hn::Sub(one, t);
+      const V far[4] = {hn::Add(t, one), t, rest, hn::Add(rest, one)};
+      const auto set = [&](double v) HWY_ATTR { return hn::Set(d, static_cast<C>(v)); };
+      for (int k = 0; k < 4; ++k) {
+        const V u = far[k];
+        const bool near = k == 1 || k == 2;
+        V unused = zero;
+        index[k] = entry(bounded(hn::Add(floor_x, set(k - 1)), unused));
+        if (near)
+          weight[k] = hn::MulAdd(hn::Mul(hn::Sub(hn::Mul(set(1.25), u), set(2.25)), u), u, one);
+        else
+          weight[k] = hn::MulAdd(hn::Sub(hn::Mul(hn::Sub(set(3.75), hn::Mul(set(0.75), u)), u), set(6)), u, set(3));
+        const V by = near ? hn::Mul(hn::Sub(hn::Mul(set(3.75), u), set(4.5)), u)
+                          : hn::Sub(hn::Mul(hn::Sub(set(7.5), hn::Mul(set(2.25), u)), u), set(6));
+        slope[k] = hn::Mul(k < 2 ? steep : hn::Neg(steep), by);
+      }
+    } else {
+      x = bounded(x, steep);
+      if constexpr (K == 1) {
+        index[0] = entry(hn::Round(x));
+        weight[0] = one, slope[0] = zero;
+      } else {
+        const V floor_x = hn::Floor(x);
+        index[0] = entry(floor_x), index[1] = entry(hn::Add(floor_x, one));
+        weight[1] = hn::Sub(x, floor_x), weight[0] = hn::Sub(one, weight[1]);
+        slope[0] = hn::Neg(steep), slope[1] = steep;
+      }
+    }
+  }
+};
+
+// fill_table in vectors. Lanes beyond the last place hold some place that exists.
+template <int K, int R, bool kSlopes, class C, class Index>
+void fill_vectors(PlaceTable<C, Index>& t, const SampleMode& mode, const C* coordinates, int64_t count,
+                  const int64_t* sizes) {
+  const hn::ScalableTag<C> d;
+  using D = hn::ScalableTag<C>;
+  using V = hn::Vec<D>;
+  const hn::Rebind<Index, D> di;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  t.count = count;
+  t.taps = R == 2 ? K * K : K * K * K;
+  for (int64_t p = 0; p < count; p += lanes) {
+    HWY_ALIGN C rest[3 * hn::MaxLanes(D())] = {};
+    const C* from = coordinates + p * R;
+    if (p + lanes > count) {
+      std::copy_n(from, (count - p) * R, rest);
+      from = rest;
+    }
+    V at[3];
+    if constexpr (R == 2)
+      hn::LoadInterleaved2(d, from, at[1], at[0]);
+    else
+      hn::LoadInterleaved3(d, from, at[2], at[1], at[0]);
+    const VectorNeighbours<K, D> a(d, mode, at[0], sizes[0]), b(d, mode, at[1], sizes[1]),
+        c(d, mode, at[R - 1], sizes[R - 1]);
+    int64_t to = p;
+    const V zero = hn::Zero(d);
+    // Whole numbers in double are exact; float has too few digits for a plane.
+    const auto whole = [&](V v) HWY_ATTR {
+      if constexpr (sizeof(C) == 8)
+        return v;
+      else
+        return hn::ConvertTo(di, v);
+    };
+    const auto further = [&](auto outer, int64_t size, V inner) HWY_ATTR {
+      if constexpr (sizeof(C) == 8)
+        return hn::MulAdd(outer, hn::Set(d, static_cast<C>(size)), inner);
+      else
+        return hn::Add(hn::Mul(outer, hn::Set(di, static_cast<Index>(size))), hn::ConvertTo(di, inner));
+    };
+    const auto put = [&](auto flat, auto there, V weight, V by_first, V by_second, V by_third) HWY_ATTR {
+      if constexpr (sizeof(C) == 8)
+        hn::StoreU(hn::ConvertTo(di, hn::IfThenElseZero(there, flat)), di, t.index + to);
+      else
+        hn::StoreU(hn::IfThenElseZero(hn::RebindMask(di, there), flat), di, t.index + to);
+      hn::StoreU(hn::IfThenElseZero(there, weight), d, t.weight + to);
+      if constexpr (kSlopes) {
+        hn::StoreU(hn::IfThenElseZero(there, by_first), d, t.slope[0] + to);
+        hn::StoreU(hn::IfThenElseZero(there, by_second), d, t.slope[1] + to);
+        if constexpr (R == 3) hn::StoreU(hn::IfThenElseZero(there, by_third), d, t.slope[2] + to);
+      }
+      to += kPlaces;
+    };
+    for (int i = 0; i < K; ++i)
+      for (int j = 0; j < K; ++j) {
+        const auto there = hn::And(hn::Ge(a.index[i], zero), hn::Ge(b.index[j], zero));
+        const auto flat = further(whole(a.index[i]), sizes[1], b.index[j]);
+        const V w = hn::Mul(a.weight[i], b.weight[j]), wa = hn::Mul(a.slope[i], b.weight[j]),
+                wb = hn::Mul(a.weight[i], b.slope[j]);
+        if constexpr (R == 2) {
+          put(flat, there, w, wa, wb, zero);
+        } else {
+          for (int k = 0; k < K; ++k)
+            put(further(flat, sizes[2], c.index[k]), hn::And(there, hn::Ge(c.index[k], zero)), hn::Mul(w, c.weight[k]),
+                hn::Mul(wa, c.weight[k]), hn::Mul(wb, c.weight[k]), hn::Mul(w, c.slope[k]));
+        }
+      }
+  }
+}
+
 // The sum of weights times entries of a channel, for vectors of places.
 template <class C, class Index>
 hn::Vec<hn::ScalableTag<C>> gathered(const PlaceTable<C, Index>& t, const C* weights, const C* plane, int64_t p) {
@@ -123,12 +255,19 @@ void each_block(const SampleShape& s, const SampleMode& mode, const C* coordinat
   for (int64_t p = begin; p < end; p += kPlaces) {
     const C* const at = coordinates + (n * s.places + p) * R;
     const int64_t count = std::min(kPlaces, end - p);
+    const auto fill = [&](auto neighbours) {
+      constexpr int K = decltype(neighbours)::value;
+      if constexpr (std::is_same_v<T, C>)
+        fill_vectors<K, R, kSlopes>(t, mode, at, count, s.sizes);
+      else
+        fill_table<K, T, R, kSlopes>(t, mode, at, count, s.sizes);
+    };
     if (mode.interpolation == 0)
-      fill_table<2, T, R, kSlopes>(t, mode, at, count, s.sizes);
+      fill(std::integral_constant<int, 2>());
     else if (mode.interpolation == 1)
-      fill_table<1, T, R, kSlopes>(t, mode, at, count, s.sizes);
+      fill(std::integral_constant<int, 1>());
     else if constexpr (R == 2)
-      fill_table<4, T, R, kSlopes>(t, mode, at, count, s.sizes);
+      fill(std::integral_constant<int, 4>());
     f(t, n, p);
   }
 }

@@ -9,6 +9,7 @@
 #include <tenon/ops/resample.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #undef HWY_TARGET_INCLUDE
@@ -243,50 +244,92 @@ void resample_cpu(const Tensor& out, const Tensor& self, const Grid& grid, bool 
 }
 TENON_REGISTER_SIMD_KERNEL(op::resample, FloatsAndHalves, resample_cpu);
 
-// Weights as 16-bit numbers with as many fractional bits as the largest allows.
-struct ByteTable {
-  std::vector<int16_t> weights;
+// Turns weights into whole numbers of 16 bits, with as many fractional bits as the largest allows.
+inline int make_whole(TapTable& t) {
+  double largest = 0;
+  for (const double w : t.weights) largest = std::max(largest, w);
   int bits = 0;
-  explicit ByteTable(const TapTable& t) {
-    double largest = 0;
-    for (const double w : t.weights) largest = std::max(largest, w);
-    while (bits < 22 && static_cast<int64_t>(0.5 + largest * static_cast<double>(int64_t(1) << (bits + 1))) < (1 << 15))
-      ++bits;
-    for (const double w : t.weights) {
-      const double v = w * static_cast<double>(int64_t(1) << bits);
-      weights.push_back(static_cast<int16_t>(v < 0 ? v - 0.5 : v + 0.5));
-    }
+  while (bits < 22 && std::floor(0.5 + largest * static_cast<double>(int64_t(1) << (bits + 1))) < 32768) ++bits;
+  for (double& w : t.weights) {
+    const double v = w * static_cast<double>(int64_t(1) << bits);
+    w = std::trunc(v < 0 ? v - 0.5 : v + 0.5);
   }
-};
+  return bits;
+}
+
+// sum[c] = half + weights times rows of `n` bytes, n apart; rounded to bytes.
+inline void add_bytes(uint8_t* out, const uint8_t* x, const double* w, int64_t taps, int64_t n, int bits) {
+  const hn::ScalableTag<int32_t> d;
+  const hn::Rebind<uint8_t, decltype(d)> d8;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int32_t half = bits > 0 ? 1 << (bits - 1) : 0;
+  int64_t c = 0;
+  for (; c + lanes <= n; c += lanes) {
+    auto s = hn::Set(d, half);
+    for (int64_t k = 0; k < taps; ++k)
+      s = hn::Add(s, hn::Mul(hn::Set(d, static_cast<int32_t>(w[k])), hn::PromoteTo(d, hn::LoadU(d8, x + k * n + c))));
+    hn::StoreU(hn::DemoteTo(d8, hn::ShiftRightSame(s, bits)), d8, out + c);
+  }
+  for (; c < n; ++c) {
+    int32_t s = half;
+    for (int64_t k = 0; k < taps; ++k) s += static_cast<int32_t>(w[k]) * x[k * n + c];
+    s >>= bits;
+    out[c] = static_cast<uint8_t>(s < 0 ? 0 : s > 255 ? 255 : s);
+  }
+}
+// Entries of a row of the result, by the table, out of a row as 32-bit numbers.
+inline void gather_bytes(uint8_t* out, const int32_t* row, const RowTable<int32_t>& t, int bits) {
+  const hn::ScalableTag<int32_t> d;
+  const hn::Rebind<uint8_t, decltype(d)> d8;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), most = t.taps.most;
+  const int32_t half = bits > 0 ? 1 << (bits - 1) : 0;
+  int64_t i = 0;
+  for (; i + lanes <= t.n; i += lanes) {
+    auto s = hn::Set(d, half);
+    for (int64_t k = 0; k < most; ++k)
+      s = hn::Add(s, hn::Mul(hn::LoadU(d, t.weights.data() + k * t.n + i),
+                             hn::GatherIndex(d, row, hn::LoadU(d, t.index.data() + k * t.n + i))));
+    hn::StoreU(hn::DemoteTo(d8, hn::ShiftRightSame(s, bits)), d8, out + i);
+  }
+  for (; i < t.n; ++i) {
+    int32_t s = half;
+    for (int64_t k = 0; k < most; ++k) {
+      const auto at = static_cast<std::size_t>(k * t.n + i);
+      s += t.weights[at] * row[t.index[at]];
+    }
+    s >>= bits;
+    out[i] = static_cast<uint8_t>(s < 0 ? 0 : s > 255 ? 255 : s);
+  }
+}
 
 // [outer][length of the axis][inner] along one axis.
 inline void resample_bytes(uint8_t* out, const uint8_t* in, int64_t outer, int64_t inner, const GridAxis& axis) {
-  const TapTable taps(axis, false);
-  const ByteTable bytes(taps);
-  const int32_t half = bytes.bits > 0 ? 1 << (bytes.bits - 1) : 0;
+  TapTable taps(axis, false);
+  const int bits = make_whole(taps);
   const int64_t in_line = axis.in * inner, out_line = axis.out * inner;
-  const auto rounded = [&](int32_t v) {
-    v >>= bytes.bits;
-    return static_cast<uint8_t>(v < 0 ? 0 : v > 255 ? 255 : v);
+  const RowTable<int32_t> table(taps, in_line, inner);
+  const auto tapped = [&](int64_t n, int64_t i) {
+    const int64_t first = taps.first[static_cast<std::size_t>(i)];
+    add_bytes(out + n * out_line + i * inner, in + n * in_line + first * inner, taps.weight(i), taps.count(i), inner,
+              bits);
   };
-  parallel_for(0, outer * axis.out, (1 << 15) / (inner * taps.most) + 1, [&](int64_t begin, int64_t end) {
-    const Scratch<int32_t> sums(inner, 0);
-    int32_t* const __restrict sum = sums.data();
-    for (int64_t r = begin; r < end; ++r) {
-      const int64_t n = r / axis.out, i = r % axis.out, count = taps.count(i);
-      const int16_t* const w = bytes.weights.data() + taps.begin[static_cast<std::size_t>(i)];
-      const uint8_t* const x = in + n * in_line + taps.first[static_cast<std::size_t>(i)] * inner;
-      uint8_t* const __restrict to = out + n * out_line + i * inner;
-      if (inner == 1) {
-        int32_t s = half;
-        for (int64_t k = 0; k < count; ++k) s += w[k] * x[k];
-        *to = rounded(s);
-        continue;
-      }
-      std::fill_n(sum, inner, half);
-      for (int64_t k = 0; k < count; ++k)
-        for (int64_t c = 0; c < inner; ++c) sum[c] += w[k] * x[k * inner + c];
-      for (int64_t c = 0; c < inner; ++c) to[c] = rounded(sum[c]);
+  if (table.wide || table.uneven) {
+    parallel_for(0, outer * axis.out, (1 << 15) / (inner * taps.most) + 1, [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) tapped(r / axis.out, r % axis.out);
+    });
+    return;
+  }
+  const hn::ScalableTag<int32_t> d;
+  const hn::Rebind<uint8_t, decltype(d)> d8;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  parallel_for(0, outer, (1 << 15) / (out_line * taps.most) + 1, [&](int64_t begin, int64_t end) {
+    const Scratch<int32_t> row(in_line, 0);
+    for (int64_t n = begin; n < end; ++n) {
+      const uint8_t* const x = in + n * in_line;
+      int64_t j = 0;
+      for (; j + lanes <= in_line; j += lanes) hn::StoreU(hn::PromoteTo(d, hn::LoadU(d8, x + j)), d, row.data() + j);
+      for (; j < in_line; ++j) row.data()[j] = x[j];
+      gather_bytes(out + n * out_line, row.data(), table, bits);
     }
   });
 }
