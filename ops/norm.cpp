@@ -193,8 +193,12 @@ Tensor rms_norm(Call& call, const Tensor& input, IntArrayRef normalized_shape, c
 }
 
 Tensor normalize(Call&, const Tensor& input, double p, int64_t dim, double eps) {
-  const Tensor norm = op::linalg_vector_norm(input, p, IntArrayRef(dim), true, {});
-  return op::div(input, op::clamp_min(norm, eps), {});
+  // float16 would take an eps of 1e-12 for 0.
+  const bool half = is_half(input.dtype());
+  const Tensor norm =
+      op::linalg_vector_norm(input, p, IntArrayRef(dim), true, half ? std::optional<DType>(kFloat32) : std::nullopt);
+  const Tensor out = op::div(input, op::clamp_min(norm, eps), {});
+  return half ? out.to(input.dtype()) : out;
 }
 
 }  // namespace tenon::impl

@@ -38,12 +38,37 @@ TENON_LINEAR_ACTIVATION(hardsigmoid_backward, HardsigmoidBackward)
 TENON_LINEAR_ACTIVATION(hardswish, Hardswish)
 TENON_LINEAR_ACTIVATION(hardswish_backward, HardswishBackward)
 TENON_LINEAR_ACTIVATION(hardtanh_backward, HardtanhBackward)
-TENON_LINEAR_ACTIVATION(leaky_relu, LeakyRelu)
-TENON_LINEAR_ACTIVATION(leaky_relu_backward, LeakyReluBackward)
 TENON_LINEAR_ACTIVATION(prelu_kernel, Prelu)
 TENON_LINEAR_ACTIVATION(prelu_backward, PreluBackward)
 TENON_LINEAR_ACTIVATION(threshold, Threshold)
 #undef TENON_LINEAR_ACTIVATION
+
+// Written as loops these become branches.
+struct LeakyReluBackwardBody {
+  Numbers n;
+  template <class D, class V>
+  HWY_INLINE V operator()(D d, V grad, V x) const {
+    const V below = hn::Mul(grad, hn::Set(d, static_cast<hn::TFromD<D>>(n.a)));
+    return hn::IfThenElse(hn::Gt(x, hn::Zero(d)), grad, below);
+  }
+};
+struct LeakyReluBody {
+  Numbers n;
+  template <class D, class V>
+  HWY_INLINE V operator()(D d, V x) const {
+    return LeakyReluBackwardBody{n}(d, x, x);
+  }
+};
+template <class T>
+void leaky_relu_cpu(const LoopPlan& plan, const Numbers& n) {
+  elementwise<T>(plan, LeakyReluBody{n});
+}
+template <class T>
+void leaky_relu_backward_cpu(const LoopPlan& plan, const Numbers& n) {
+  elementwise<T>(plan, LeakyReluBackwardBody{n});
+}
+TENON_REGISTER_SIMD_KERNEL(op::leaky_relu, FloatsAndHalves, leaky_relu_cpu);
+TENON_REGISTER_SIMD_KERNEL(op::leaky_relu_backward, FloatsAndHalves, leaky_relu_backward_cpu);
 
 // A vector body: n has the numbers as floats in x, y, z; `arguments` are its operands.
 #define TENON_SMOOTH_ACTIVATION(name, Function, arguments, ...)                 \
