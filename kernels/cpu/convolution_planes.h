@@ -35,8 +35,9 @@ inline constexpr int64_t kPlaneChunk = 64;
 /// Where the padded plane of a phase lies and how taps are found in it.
 struct PlaneLayout {
   int64_t low[3], extent[3], step, row, size;  // row: elements of one remainder of a row
+  int64_t spread;                              // places of a row that lie between two elements, with 0 in the others
   std::vector<int64_t> taps;                   // offset of a tap at result place 0
-  explicit PlaneLayout(const Gather& g) : step(g.dim[2].in_step) {
+  explicit PlaneLayout(const Gather& g, int64_t places = 1) : step(g.dim[2].in_step), spread(places) {
     for (int d = 0; d < 3; ++d) {
       const GatherDim& x = g.dim[d];
       const auto [least, most] = std::minmax_element(x.taps.begin(), x.taps.end(),
@@ -60,9 +61,15 @@ struct PlaneLayout {
     for (int64_t i0 = low[0]; i0 < low[0] + extent[0]; ++i0)
       for (int64_t i1 = low[1]; i1 < low[1] + extent[1]; ++i1, to += step * row) {
         const bool inside = i0 >= 0 && i0 < g.dim[0].in_size && i1 >= 0 && i1 < b.in_size;
-        const T* const line = inside ? plane + (i0 * b.in_size + i1) * c.in_size : nullptr;
+        const T* const line = inside ? plane + (i0 * b.in_size + i1) * ((c.in_size - 1) / spread + 1) : nullptr;
         const int64_t begin = std::clamp<int64_t>(-low[2], 0, extent[2]),
                       end = inside ? std::clamp(c.in_size - low[2], begin, extent[2]) : begin;
+        if (spread > 1) {
+          std::fill(to, to + row, T(0));
+          const int64_t first = (begin + low[2] + spread - 1) / spread;
+          for (int64_t i = first; i * spread < end + low[2]; ++i) to[i * spread - low[2]] = line[i];
+          continue;
+        }
         if (step == 1) {
           std::fill(to, to + begin, T(0));
           if (inside) std::copy(line + (low[2] + begin), line + (low[2] + end), to + begin);
@@ -126,6 +133,20 @@ void plane_sums(W (*sums)[2 * kPlaneChunk], const W* start, const T* from, int64
   }
 }
 
+/// Of a dense tensor.
+template <class T>
+bool all_finite(const Tensor& t) {
+  if constexpr (std::is_integral_v<T>) return true;
+  if constexpr (!std::is_floating_point_v<T>)
+    return false;
+  else {
+    const T* const v = static_cast<const T*>(t.data_ptr());
+    T sum = 0;  // of zeros and NaN
+    for (int64_t i = 0; i < t.numel(); ++i) sum += v[i] * 0;
+    return sum == 0;
+  }
+}
+
 template <class T>
 void gather_planes(const Tensor& out, const Tensor& in, const Tensor& weight, const Tensor& bias,
                    const ConvolutionGeometry& geometry) {
@@ -137,9 +158,19 @@ void gather_planes(const Tensor& out, const Tensor& in, const Tensor& weight, co
   const int64_t out_step = s[small ? 0 : 1], in_step = s[small ? 1 : 0],
                 group_step = weight.sizes()[0] / geometry.groups * s[0];
   const T* const b = bias.defined() ? static_cast<const T*>(bias.data_ptr()) : nullptr;
-  for (const Gather& g : phases_of(geometry, out.sizes(), in.sizes(), weight.sizes())) {
+  // Few phases along rows become one, over rows with zeros between elements: whole vectors for a few products more. Not if
+  // a product with zero could be no zero.
+  ConvolutionGeometry plan = geometry;
+  DimVector in_sizes(in.sizes());
+  int64_t spread = 1;
+  if (!small && depth <= 2 && geometry.stride[2] > 1 && geometry.stride[2] <= 3 && all_finite<T>(weight)) {
+    spread = geometry.stride[2], plan.stride[2] = 1;
+    in_sizes[4] = (in_sizes[4] - 1) * spread + 1;
+  }
+  for (const Gather& g : phases_of(plan, out.sizes(), in_sizes, weight.sizes())) {
     const int64_t count = g.taps(), rows = g.dim[0].count * g.dim[1].count, length = g.dim[2].count;
-    const std::optional<PlaneLayout> layout = count == 0 ? std::nullopt : std::optional<PlaneLayout>(g);
+    const std::optional<PlaneLayout> layout =
+        count == 0 ? std::nullopt : std::optional<PlaneLayout>(std::in_place, g, spread);
     std::vector<W> factors(static_cast<std::size_t>(geometry.groups * width * depth * count));
     g.each_tap([&](int64_t t, const auto& k0, const auto& k1, const auto& k2) {
       const T* const tap =
@@ -185,9 +216,13 @@ void gather_planes(const Tensor& out, const Tensor& in, const Tensor& weight, co
               fill(std::integral_constant<int, kPlaneChannels>(), 0);
             else
               for (int64_t m = 0; m < count_m; ++m) fill(std::integral_constant<int, 1>(), m);
-            for (int64_t m = 0; m < count_m; ++m)
-              for (int64_t q = 0; q < part; ++q)
-                line[m * to.pixels + (at + q) * g.dim[2].out_step] = static_cast<T>(sums[m][q]);
+            for (int64_t m = 0; m < count_m; ++m) {
+              T* const target = line + m * to.pixels + at * g.dim[2].out_step;
+              if (g.dim[2].out_step == 1)
+                for (int64_t q = 0; q < part; ++q) target[q] = static_cast<T>(sums[m][q]);
+              else
+                for (int64_t q = 0; q < part; ++q) target[q * g.dim[2].out_step] = static_cast<T>(sums[m][q]);
+            }
           }
         }
       });

@@ -51,8 +51,10 @@ void plane_products(W* sums, const Gather& g, const PlaneLayout& layout, const T
         body(std::make_index_sequence<kTaps * M>());
         t += static_cast<int64_t>(kTaps);
       };
-      if (taps - t >= 9)
-        some(std::integral_constant<std::size_t, 9>());
+      constexpr std::size_t kMost =
+          HWY_TARGET == HWY_AVX3 || M == 1 ? 9 : 3;  // as many sums as there are registers for
+      if (taps - t >= static_cast<int64_t>(kMost))
+        some(std::integral_constant<std::size_t, kMost>());
       else if (taps - t >= 3)
         some(std::integral_constant<std::size_t, 3>());
       else
@@ -86,8 +88,10 @@ void weight_planes(const Tensor& weight, const Tensor& big, const Tensor& small,
       std::fill(sums.begin(), sums.end(), W(0));
       for (int64_t n = 0; n < x.batch; ++n) {
         layout.fill(g, plane.data(), x.data + (n * x.channels + c) * x.pixels);
-        for (int64_t m = 0; m < width; m += 2) {
-          const auto add = m + 1 < width ? &plane_products<T, W, 2> : &plane_products<T, W, 1>;
+        for (int64_t m = 0, next = 0; m < width; m = next) {
+          const bool three = m + 2 < width;
+          const auto add = three ? &plane_products<T, W, 3> : &plane_products<T, W, 1>;
+          next = m + (three ? 3 : 1);
           add(sums.data() + m * taps, g, layout, plane.data(), y.data + (n * y.channels + group * width + m) * y.pixels,
               y.pixels);
         }

@@ -7,7 +7,7 @@
 #include <tenon/tenon.h>
 
 #include <cmath>
-#include <tuple>
+#include <limits>
 
 using namespace tenon;
 namespace cudnn = backends::cudnn;
@@ -133,6 +133,10 @@ TEST_CASE("convolution: padding wider than the kernel, large strides, one pixel"
   CHECK(conv1d(x, w, {}, 1, 4, 7).to_vector<double>() == std::vector<double>{0, 0, 0});
   CHECK(conv1d(x, w, {}, 1, "same").to_vector<double>() == std::vector<double>{-1, 2});
   CHECK(conv_transpose1d(x, w, {}, 3, 0, 1).to_vector<double>() == std::vector<double>{1, -1, 0, 2, -2, 0});
+  // An infinite weight stays out of results that no product with it belongs to.
+  const double inf = std::numeric_limits<double>::infinity();
+  CHECK(conv_transpose1d(x, tensor({inf, 1.0}).view({1, 1, 2}), {}, 2).to_vector<double>() ==
+        std::vector<double>{inf, 1, inf, 2});
 }
 
 TEST_CASE("convolution: arguments no size can follow from are refused", "[convolution]") {
