@@ -16,6 +16,7 @@
 #include <tenon/memory/allocator.h>
 #include <tenon/nn/nn.h>
 #include <tenon/ops/activation.h>
+#include <tenon/ops/attention.h>
 #include <tenon/ops/batch_norm.h>
 #include <tenon/ops/binary.h>
 #include <tenon/ops/bitwise.h>

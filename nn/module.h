@@ -178,12 +178,13 @@ class TENON_API Module : public ModuleBase {
 };
 
 /// A module with any forward function, found by the name in Derived.
-template <class Derived>
-class ModuleOf : public ModuleBase {
+template <class Derived, class Base = ModuleBase>
+class ModuleOf : public Base {
  public:
+  using Base::Base;
   template <class... Args>
   auto operator()(const Args&... args) {
-    return call(static_cast<Derived&>(*this), args...);
+    return ModuleBase::call(static_cast<Derived&>(*this), args...);
   }
 };
 

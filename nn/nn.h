@@ -3,6 +3,7 @@
 #pragma once
 
 #include <tenon/nn/activation.h>
+#include <tenon/nn/attention.h>
 #include <tenon/nn/clip_grad.h>
 #include <tenon/nn/containers.h>
 #include <tenon/nn/conv.h>
@@ -14,4 +15,5 @@
 #include <tenon/nn/loss.h>
 #include <tenon/nn/normalization.h>
 #include <tenon/nn/padding.h>
+#include <tenon/nn/rnn.h>
 #include <tenon/nn/upsample.h>

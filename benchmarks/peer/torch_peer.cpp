@@ -92,9 +92,38 @@ Step tiny_operators(torch::Device d) {
     for (int i = 0; i < 100; ++i) y = y + 1.0;
   };
 }
+Step attention(torch::Device d, bool backward) {
+  const auto input = [&] {
+    return (d.is_cuda() ? rnd({4, 32, 4096, 64}, d, torch::kBFloat16) : rnd({2, 8, 512, 64}, d))
+        .requires_grad_(backward);
+  };
+  return [q = input(), k = input(), v = input(), g = input().detach(), backward]() mutable {
+    const Tensor y = at::scaled_dot_product_attention(q, k, v, {}, 0.0, true);
+    if (!backward) return;
+    y.backward(g);
+    for (Tensor* t : {&q, &k, &v}) t->mutable_grad() = Tensor();
+  };
+}
+Step lstm(torch::Device d, bool backward) {
+  torch::nn::LSTM layer(128, 256);
+  layer->to(d);
+  for (Tensor& p : layer->parameters()) p.requires_grad_(backward);
+  return [layer, backward, x = rnd({32, 64, 128}, d)]() mutable {
+    const Tensor y = std::get<0>(layer(x));
+    if (!backward) return;
+    y.sum().backward();
+    layer->zero_grad();
+  };
+}
 
 const std::map<std::string, Prepare>& table() {
   static const std::map<std::string, Prepare> rows = {
+    {"attention forward f32", [](torch::Device d) { return attention(d, false); }},
+    {"attention forward and backward f32", [](torch::Device d) { return attention(d, true); }},
+    {"attention forward bf16", [](torch::Device d) { return attention(d, false); }},
+    {"attention forward and backward bf16", [](torch::Device d) { return attention(d, true); }},
+    {"lstm forward", [](torch::Device d) { return lstm(d, false); }},
+    {"lstm forward and backward", [](torch::Device d) { return lstm(d, true); }},
     {"host empty", [](torch::Device d) { return keep([=] { return torch::empty({1}, d); }); }},
     {"host add",
      [](torch::Device d) { return keep([a = torch::ones({1}, d), b = torch::ones({1}, d)] { return a + b; }); }},
