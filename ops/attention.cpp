@@ -150,8 +150,10 @@ std::tuple<Tensor, Tensor, Tensor> scaled_dot_product_attention_backward(Call& c
     const Tensor wide_q = q.to(wide), wide_k = k.to(wide), wide_grad = grad.to(wide);
     const Tensor p = probabilities(scores(wide_q, wide_k, mask, is_causal, scale), lse);
     dv.copy_(matmul(p.transpose(-2, -1), wide_grad));
-    const Tensor delta = sum(wide_grad.mul(out.to(wide)), IntArrayRef(-1), true);
-    const Tensor ds = p.mul(matmul(wide_grad, v.to(wide).transpose(-2, -1)).sub(delta)).mul(scale);
+    const Tensor dp = matmul(wide_grad, v.to(wide).transpose(-2, -1));
+    const Tensor all = sum(p, IntArrayRef(-1), true);  // 1, but for rounding and rows without a key
+    const Tensor centre = sum(p.mul(dp), IntArrayRef(-1), true).div(masked_fill(all, all.eq(0), 1));
+    const Tensor ds = p.mul(dp.sub(centre)).mul(scale);
     dq.copy_(matmul(ds, wide_k));
     dk.copy_(matmul(ds.transpose(-2, -1), wide_q));
   } else {

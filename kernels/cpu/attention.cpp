@@ -146,6 +146,16 @@ void scale_row(C* x, C factor, int64_t n) {
     store(d, partial, mask, hn::Mul(load(d, partial, mask, x + i, f), f), x + i);
   });
 }
+template <class C>
+C row_product(const C* x, const C* y, int64_t n) {
+  const hn::ScalableTag<C> d;
+  const auto zero = hn::Zero(d);
+  auto sum = zero;
+  each_vector<C>(n, [&](int64_t i, auto partial, auto mask) {
+    sum = hn::MulAdd(load(d, partial, mask, x + i, zero), load(d, partial, mask, y + i, zero), sum);
+  });
+  return hn::GetLane(hn::SumOfLanes(d, sum));
+}
 /// ds = p * (dp - delta)
 template <class C>
 void score_gradients(C* dp, const C* p, C delta, int64_t n) {
@@ -247,7 +257,7 @@ void attention_backward_cpu(const Tensor& grad_query, const Tensor& grad_key, co
       C *const p = free, *const ds = p + block_rows * block_keys, *const delta = ds + block_rows * block_keys;
       free = delta + rows;
       const Block<const C> gs = load_block<C>(g, n, 0, rows, free), qs = load_block<C>(q, n, 0, rows, free);
-      for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t r = 0; r < rows && keys > kKeys; ++r) {
         const T* const out_row = o.at(n) + r * o.row;
         C sum = 0;
         for (int64_t c = 0; c < columns; ++c)
@@ -288,8 +298,10 @@ void attention_backward_cpu(const Tensor& grad_query, const Tensor& grad_key, co
             const C sum = sums[n * rows + i + r];
             if (sum == -HUGE_VAL) seen = 0;
             mask.template apply<T>(row, i + r, j, seen);
-            exponentials(row, sum, seen);
-            score_gradients(d_row, static_cast<const C*>(row), delta[i + r], seen);
+            const C all = exponentials(row, sum, seen);  // 1, but for rounding
+            // A row in one tile is summed here: the output, rounded to 16 bits, would lose digits.
+            const C centre = keys <= kKeys ? row_product(row, d_row, seen) / all : delta[i + r];
+            score_gradients(d_row, static_cast<const C*>(row), centre, seen);
             std::fill(row + seen, row + here, C(0));
             std::fill(d_row + seen, d_row + here, C(0));
           }
