@@ -65,23 +65,6 @@ void check_mask(const Tensor& mask, DType t, IntArrayRef scores) {
               scores, ", got ", mask.sizes());
 }
 
-/// scale q k^T plus the masks.
-Tensor scores(const Tensor& q, const Tensor& k, const Tensor& mask, bool is_causal, double scale) {
-  Tensor s = matmul(q.mul(scale), k.transpose(-2, -1));
-  const int64_t rows = q.size(-2), columns = k.size(-2);
-  if (is_causal) {
-    const TensorOptions o = TensorOptions(kInt64).device(q.device());
-    s = masked_fill(s, gt(arange(columns, o), arange(rows, o).unsqueeze(1)), kNever);
-  }
-  if (!mask.defined()) return s;
-  return mask.dtype() == kBool ? masked_fill(s, logical_not(mask), kNever) : s.add(mask.to(s.dtype()));
-}
-/// exp(scores - logsumexp), 0 in rows without a key.
-Tensor probabilities(const Tensor& s, const Tensor& logsumexp) {
-  const Tensor shift = logsumexp.unsqueeze(-1);
-  return exp(s.sub(masked_fill(shift, shift.eq(kNever), 0)));
-}
-
 struct Geometry {
   DimVector batch, scores;
   Device device;
@@ -100,9 +83,6 @@ Tensor own_output(Call& call, int i, const DimVector& sizes, DType t, Device dev
 }
 Tensor expanded(const Tensor& mask, const DimVector& sizes) { return mask.defined() ? mask.expand(sizes) : mask; }
 
-// Devices without a kernel of their own compute by matrix products; L x S elements live for the call only.
-bool by_products(const Tensor& q) { return q.is_cuda(); }
-
 }  // namespace
 
 std::tuple<Tensor, Tensor> scaled_dot_product_attention_forward(Call& call, const Tensor& q, const Tensor& k,
@@ -113,14 +93,8 @@ std::tuple<Tensor, Tensor> scaled_dot_product_attention_forward(Call& call, cons
   Tensor out = own_output(call, 0, with(g.batch, {q.size(-2), v.size(-1)}), q.dtype(), g.device, {&q, &k, &v, &mask});
   Tensor lse = own_output(call, 1, with(g.batch, {q.size(-2)}), wide, g.device, {&q, &k, &v, &mask});
   if (lse.numel() == 0 || out.is_meta()) return {out, lse};
-  if (by_products(q)) {
-    const Tensor s = scores(q.to(wide), k.to(wide), mask, is_causal, scale);
-    lse.copy_(s.size(-1) == 0 ? full_like(lse, kNever) : logsumexp(s, -1));
-    out.copy_(matmul(probabilities(s, lse), v.to(wide)));
-  } else {
-    op::scaled_dot_product_attention_forward.kernel(q.backend(), dispatch::key_of(q.dtype()))(
-        out, lse, q, k, v, expanded(mask, g.scores), is_causal, scale);
-  }
+  op::scaled_dot_product_attention_forward.kernel(q.backend(), dispatch::key_of(q.dtype()))(
+      out, lse, q, k, v, expanded(mask, g.scores), is_causal, scale);
   return {out, lse};
 }
 
@@ -146,20 +120,8 @@ std::tuple<Tensor, Tensor, Tensor> scaled_dot_product_attention_backward(Call& c
   Tensor dq = own(0, q), dk = own(1, k), dv = own(2, v);
   if (dq.is_meta()) return {dq, dk, dv};
   if (lse.numel() == 0 || k.size(-2) == 0) return {dq.zero_(), dk.zero_(), dv.zero_()};
-  if (by_products(q)) {
-    const Tensor wide_q = q.to(wide), wide_k = k.to(wide), wide_grad = grad.to(wide);
-    const Tensor p = probabilities(scores(wide_q, wide_k, mask, is_causal, scale), lse);
-    dv.copy_(matmul(p.transpose(-2, -1), wide_grad));
-    const Tensor dp = matmul(wide_grad, v.to(wide).transpose(-2, -1));
-    const Tensor all = sum(p, IntArrayRef(-1), true);  // 1, but for rounding and rows without a key
-    const Tensor centre = sum(p.mul(dp), IntArrayRef(-1), true).div(masked_fill(all, all.eq(0), 1));
-    const Tensor ds = p.mul(dp.sub(centre)).mul(scale);
-    dq.copy_(matmul(ds, wide_k));
-    dk.copy_(matmul(ds.transpose(-2, -1), wide_q));
-  } else {
-    op::scaled_dot_product_attention_backward.kernel(q.backend(), dispatch::key_of(t))(
-        dq, dk, dv, grad, q, k, v, out, lse.contiguous(), expanded(mask, g.scores), is_causal, scale);
-  }
+  op::scaled_dot_product_attention_backward.kernel(q.backend(), dispatch::key_of(t))(
+      dq, dk, dv, grad, q, k, v, out, lse.contiguous(), expanded(mask, g.scores), is_causal, scale);
   return {dq, dk, dv};
 }
 
@@ -200,9 +162,18 @@ Tensor scaled_dot_product_attention(Call& call, const Tensor& query, const Tenso
 }  // namespace tenon::impl
 
 namespace tenon {
+Tensor attention_scores(const Tensor& query, const Tensor& key, const Tensor& mask, bool is_causal, double scale) {
+  Tensor s = matmul(query.mul(scale), key.transpose(-2, -1));
+  if (is_causal) {
+    const TensorOptions o = TensorOptions(kInt64).device(query.device());
+    s = masked_fill(s, gt(arange(key.size(-2), o), arange(query.size(-2), o).unsqueeze(1)), impl::kNever);
+  }
+  if (!mask.defined()) return s;
+  return mask.dtype() == kBool ? masked_fill(s, logical_not(mask), impl::kNever) : s.add(mask.to(s.dtype()));
+}
 Tensor attention_probabilities(const Tensor& query, const Tensor& key, const Tensor& mask, bool is_causal,
                                double scale) {
-  const Tensor s = impl::scores(query, key, mask, is_causal, scale);
+  const Tensor s = attention_scores(query, key, mask, is_causal, scale);
   if (!mask.defined()) return softmax(s, -1);
   // softmax of rows without a key, and its gradient, would be NaN.
   const Tensor none = all(s.eq(impl::kNever), IntArrayRef(-1), true);

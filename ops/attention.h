@@ -67,6 +67,9 @@ inline Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& ke
                                           o.enable_gqa);
 }
 
+/// query key^T * scale, plus the mask, -inf where a bool or the causal one hides a key: [..., L, S].
+TENON_API Tensor attention_scores(const Tensor& query, const Tensor& key, const Tensor& attn_mask, bool is_causal,
+                                  double scale);
 /// The probabilities alone, softmax(query key^T * scale + mask), for query [..., L, E] and key [..., S, E]: [..., L, S].
 TENON_API Tensor attention_probabilities(const Tensor& query, const Tensor& key, const Tensor& attn_mask,
                                          bool is_causal, double scale);

@@ -337,6 +337,8 @@ TENON_OP_CASES(attention) {
           kInt64);
   op_case(op::scaled_dot_product_attention_forward)
       .dtypes(kFloats)
+      .gradient()
+      .gradient_of(7, 1)
       .ulp(24)
       .reference([](const Args& a) {
         return attention_of(Problem(a.array(0), a.array(1), a.array(2), a.array(3), a.integer(4) != 0, a.real(5)));
@@ -352,18 +354,24 @@ TENON_OP_CASES(attention) {
       });
   op_case(op::scaled_dot_product_attention_backward)
       .dtypes(kFloats)
+      .gradient()
+      .gradient_of(1)
       .ulp(24)
       .reference(gradients_of)
       .samples([](Inputs& in) {
-        const auto t = [&](const Sizes& s) { return in.tensor(s, -1, 1); };
-        const auto statistics = [&](const Sizes& s) {
-          return in.tensor(s, 2, 3, in.dtype() == kFloat64 ? kFloat64 : kFloat32);
+        const auto add = [&](const Sizes& batch, const Tensor& mask, bool is_causal) {
+          const auto random = [&](int64_t rows, int64_t columns) {
+            Sizes sizes = batch;
+            sizes.insert(sizes.end(), {rows, columns});
+            return in.tensor(sizes, -1, 1);
+          };
+          const Tensor q = random(3, 4), k = random(5, 4), v = random(5, 2);
+          const auto [out, lse] = op::scaled_dot_product_attention_forward(q, k, v, mask, is_causal, 0.5);
+          in.add({random(3, 2), q, k, v, out, lse, mask, is_causal, 0.5});
         };
-        in.add({t({3, 2}), t({3, 4}), t({5, 4}), t({5, 2}), t({3, 2}), statistics({3}), Tensor(), false, 0.5});
-        in.add({t({2, 3, 2}), t({2, 3, 4}), t({2, 5, 4}), t({2, 5, 2}), t({2, 3, 2}), statistics({2, 3}), Tensor(),
-                true, 0.5});
-        in.add({t({2, 3, 2}), t({2, 3, 4}), t({2, 5, 4}), t({2, 5, 2}), t({2, 3, 2}), statistics({2, 3}),
-                in.boolean({3, 5}), false, 0.5});
+        add({}, Tensor(), false);
+        add({2}, Tensor(), true);
+        add({2}, in.values({1, 0, 1, 0, 0, 0, 1, 1, 1, 0, 1, 1, 1, 1, 1}, {3, 5}, kBool), false);
       })
       .error<ShapeError>("logsumexp", [](Inputs& in) {
         in.add({in.tensor({3, 2}), in.tensor({3, 4}), in.tensor({5, 4}), in.tensor({5, 2}), in.tensor({3, 2}),
