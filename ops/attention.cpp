@@ -111,8 +111,8 @@ std::tuple<Tensor, Tensor, Tensor> scaled_dot_product_attention_backward(Call& c
     TENON_CHECK(each->sizes() == IntArrayRef(sizes) && each->dtype() == t, ShapeError, call.name(),
                 ": grad_output, output: expected ", t, " of sizes ", sizes, ", got ", each->dtype(), " of ",
                 each->sizes());
-  TENON_CHECK(lse.sizes() == IntArrayRef(sizes).slice(0, sizes.size() - 1) && lse.dtype() == wide, ShapeError,
-              call.name(), ": logsumexp: expected ", wide, " of sizes ", IntArrayRef(sizes).slice(0, sizes.size() - 1),
+  TENON_CHECK(lse.sizes() == IntArrayRef(sizes).slice(0, sizes.size() - 1) && is_floating_point(lse.dtype()), ShapeError,
+              call.name(), ": logsumexp: expected floats of sizes ", IntArrayRef(sizes).slice(0, sizes.size() - 1),
               ", got ", lse.dtype(), " of ", lse.sizes());
   const auto own = [&](int i, const Tensor& like) {
     return own_output(call, i, DimVector(like.sizes()), t, g.device, {&grad, &q, &k, &v, &out, &lse, &mask});
@@ -121,7 +121,7 @@ std::tuple<Tensor, Tensor, Tensor> scaled_dot_product_attention_backward(Call& c
   if (dq.is_meta()) return {dq, dk, dv};
   if (lse.numel() == 0 || k.size(-2) == 0) return {dq.zero_(), dk.zero_(), dv.zero_()};
   op::scaled_dot_product_attention_backward.kernel(q.backend(), dispatch::key_of(t))(
-      dq, dk, dv, grad, q, k, v, out, lse.contiguous(), expanded(mask, g.scores), is_causal, scale);
+      dq, dk, dv, grad, q, k, v, out, lse.to(wide).contiguous(), expanded(mask, g.scores), is_causal, scale);
   return {dq, dk, dv};
 }
 
