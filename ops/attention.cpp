@@ -111,9 +111,9 @@ std::tuple<Tensor, Tensor, Tensor> scaled_dot_product_attention_backward(Call& c
     TENON_CHECK(each->sizes() == IntArrayRef(sizes) && each->dtype() == t, ShapeError, call.name(),
                 ": grad_output, output: expected ", t, " of sizes ", sizes, ", got ", each->dtype(), " of ",
                 each->sizes());
-  TENON_CHECK(lse.sizes() == IntArrayRef(sizes).slice(0, sizes.size() - 1) && is_floating_point(lse.dtype()), ShapeError,
-              call.name(), ": logsumexp: expected floats of sizes ", IntArrayRef(sizes).slice(0, sizes.size() - 1),
-              ", got ", lse.dtype(), " of ", lse.sizes());
+  TENON_CHECK(lse.sizes() == IntArrayRef(sizes).slice(0, sizes.size() - 1) && is_floating_point(lse.dtype()),
+              ShapeError, call.name(), ": logsumexp: expected floats of sizes ",
+              IntArrayRef(sizes).slice(0, sizes.size() - 1), ", got ", lse.dtype(), " of ", lse.sizes());
   const auto own = [&](int i, const Tensor& like) {
     return own_output(call, i, DimVector(like.sizes()), t, g.device, {&grad, &q, &k, &v, &out, &lse, &mask});
   };
