@@ -9,11 +9,13 @@
 #include <tenon/autograd/graph_dot.h>
 #include <tenon/core/index.h>
 #include <tenon/core/print.h>
+#include <tenon/core/warning.h>
 #include <tenon/data/safetensors.h>
 #include <tenon/dispatch/capture.h>
 #include <tenon/dispatch/deterministic.h>
 #include <tenon/dispatch/graph_function.h>
 #include <tenon/memory/allocator.h>
+#include <tenon/memory/context.h>
 #include <tenon/nn/nn.h>
 #include <tenon/ops/activation.h>
 #include <tenon/ops/attention.h>
@@ -69,4 +71,5 @@
 #include <tenon/streams/devices.h>
 #include <tenon/streams/event.h>
 #include <tenon/streams/guard.h>
+#include <tenon/streams/safety.h>
 #include <tenon/version.h>

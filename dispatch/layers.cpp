@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tenon/dispatch/capture.h>
 #include <tenon/dispatch/layers.h>
+#include <tenon/dispatch/ordered_call.h>
+#include <tenon/streams/order.h>
+#include <tenon/streams/safety.h>
 
 namespace tenon::dispatch {
+
 namespace {
 
 LayerFunction tracer_ = nullptr, autocast_ = nullptr, autograd_ = nullptr;
@@ -27,8 +31,17 @@ void run_backend(const LayerCall& c) {
     return;
   }
   const BelowLayersGuard below;
+  if (__atomic_load_n(&tenon::detail::stream_safety_mode, __ATOMIC_RELAXED)) [[unlikely]]
+    return run_ordered(c);
   c.op.run_boxed(c.form, c.args, c.destinations, c.results);
 }
+
+[[maybe_unused]] const bool watching = [] {
+  tenon::detail::set_watch_hook([](bool on) {
+    thread_state.always = on ? thread_state.always | kStreamsLayer : thread_state.always & ~kStreamsLayer;
+  });
+  return true;
+}();
 
 // A layer that is not installed is passed.
 void pass(const LayerCall& c, uint32_t from) {
@@ -74,6 +87,12 @@ void run_layers(const OpBase& op, Form form, std::span<Value> args, std::span<co
   const LayerCall call{op, form, args, destinations, results};
   if (thread_state.always & kCaptureLayer) [[unlikely]]
     check_capture(call);
+  std::optional<tenon::detail::WatchedOperator> watched;
+  tenon::detail::follow_watch();
+  if (thread_state.always & kStreamsLayer) [[unlikely]] {
+    tenon::detail::check_safety_environment();
+    watched.emplace(op.name());
+  }
   if (!(thread_state.always & kProfilerLayer) || !recorder_)
     return pass(call, thread_state.always == 0 ? kAutogradLayer : kTracerLayer);
   Recorders::run(call, recorder_, nullptr);

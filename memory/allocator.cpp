@@ -8,6 +8,7 @@
 #include <tenon/memory/sim_memory.h>
 #include <tenon/streams/failure.h>
 #include <tenon/streams/raw_streams.h>
+#include <tenon/streams/safety.h>
 
 #include <pthread.h>
 
@@ -175,7 +176,11 @@ DataPtr allocate(Device device, int64_t bytes) {
     return take(find(0, device), bytes, Stream());
   if (device.is_meta()) return {};
   device = resolve(device);
-  return take(find(static_cast<int>(device.type()), device), bytes, current_stream(device));
+  const Stream stream = current_stream(device);
+  const DataPtr memory = take(find(static_cast<int>(device.type()), device), bytes, stream);
+  if (__atomic_load_n(&detail::stream_safety_mode, __ATOMIC_RELAXED) && memory.context) [[unlikely]]
+    touch_fresh(static_cast<Block*>(memory.context), stream);
+  return memory;
 }
 
 DataPtr allocate_pinned(int64_t bytes) { return take(pinned(), bytes, Stream()); }

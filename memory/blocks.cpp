@@ -186,6 +186,7 @@ void CachingAllocator::claim(StreamPool* pool) {
 }
 
 void CachingAllocator::give_back(Block* block) {
+  if (block->accesses) drop_accesses(block);
   block->freed_at = __atomic_load_n(&epoch_, __ATOMIC_RELAXED);
   if (Block* left = block->prev; left && left->state == BlockState::free) {
     unlist(left);
@@ -265,6 +266,7 @@ Segment* CachingAllocator::link_segment(const Request& request, StreamPool* pool
 void CachingAllocator::unlink_segment(Segment* segment) {
   StreamPool* pool = segment->pool;
   --pool->blocks;
+  if (segment->first->accesses) drop_accesses(segment->first);
   pool->slab.give(segment->first);
   if (segment->expandable) --pool->ranges;
   if (pool->cursor == segment) pool->cursor = segment->next;

@@ -126,6 +126,8 @@ Block* CachingAllocator::allocate_slow(int64_t bytes, const Stream& stream) {
   }
   if (!block) block = grow(request);
   unpoison(block);
+  if (!suspects_.empty()) [[unlikely]]
+    check_reuse(block, stream);
   return block;
 }
 
@@ -133,6 +135,7 @@ void CachingAllocator::free_slow(Block* block) noexcept {
   if (AllocatorObserver* o = __atomic_load_n(&observer_, __ATOMIC_ACQUIRE)) {
     o->before(AllocatorEventKind::free_requested, block->requested);
   }
+  if (block->uses) settle_accesses(block);
   if (block->state == BlockState::direct) return free_direct(block);
   if (block->uses) return free_pending(block);
   poison(block);
@@ -202,7 +205,7 @@ void CachingAllocator::observe(AllocatorObserver* observer) {
 void CachingAllocator::choose_fast_path(StreamPool* pool) {
   const bool rounded = settings_.roundup_power2_divisions != AllocatorSettings{}.roundup_power2_divisions;
   const bool plain = settings_.backend == AllocatorBackend::caching && !settings_.poison_free && !rounded && !observer_;
-  const bool routed = !routes_.empty() || pool->group != 0;
+  const bool routed = !routes_.empty() || pool->group != 0 || !suspects_.empty();
   pool->fast_limit = plain && !routed ? std::min(kFrontLimit, settings_.small_pool_limit) : 0;
 }
 

@@ -22,15 +22,12 @@
 // Internal: not for users' files.
 #pragma once
 
-#include <tenon/memory/allocator.h>
+#include <tenon/memory/accesses.h>
 #include <tenon/memory/observer.h>
-#include <tenon/memory/raw_memory.h>
 #include <tenon/memory/settings.h>
 #include <tenon/memory/stream_pool.h>
 
-#include <cstdint>
 #include <mutex>
-#include <string>
 #include <vector>
 
 namespace tenon::memory {
@@ -181,6 +178,8 @@ class TENON_API CachingAllocator {
   void poison(Block* block) noexcept;
   void unpoison(Block* block) noexcept;
   void choose_fast_path(StreamPool* pool);
+  void settle_accesses(Block* block) noexcept;  // accesses.cpp
+  void check_reuse(Block* block, const Stream& stream);
 
   // Holding slow_: growing (growth.cpp, expandable.cpp), releasing (release.cpp).
   Block* grow(const Request& request);
@@ -232,8 +231,9 @@ class TENON_API CachingAllocator {
   bool empty_later_ = false;   ///< atomic
   SpinLock uses_lock_;         ///< guards the queues
   std::vector<PendingQueue> pending_;
-  Block* deferred_ = nullptr;              ///< freed where streams could be neither marked nor waited for; uses_lock_
-  int64_t pending_events_ = 0;             ///< and deferred blocks; atomic
+  Block* deferred_ = nullptr;   ///< freed where streams could be neither marked nor waited for; uses_lock_
+  int64_t pending_events_ = 0;  ///< and deferred blocks; atomic
+  Suspects suspects_;
   AllocatorObserver* observer_ = nullptr;  ///< changed with all locks held
   AllocatorSettings settings_;             ///< likewise, and with slow_
   std::string settings_text_ = settings_.str();

@@ -248,6 +248,7 @@ Block* CachingAllocator::take_pages(Block* block) {
 
 // Without locks; slow_ is not needed.
 void CachingAllocator::unmap_pages(Block* block) {
+  suspects_.forget(block->ptr, block->size);
   Segment* segment = block->segment;
   StreamPool* pool = block->pool;
   const int64_t bytes = block->size;

@@ -60,6 +60,8 @@ void CachingAllocator::release_segments(Segment* chain) {
   while (Segment* s = chain) {
     chain = s->next;
     if (raw_->host_accessible()) ASAN_UNPOISON_MEMORY_REGION(s->ptr, s->range);
+    // The device is waited for below.
+    suspects_.forget(s->ptr, s->range);
     if (s->expandable) {
       raw_->virtual_memory()->unreserve(s->ptr, s->range);
     } else {

@@ -16,7 +16,9 @@
 // Internal: not for users' files.
 #pragma once
 
+#include <tenon/memory/allocator.h>
 #include <tenon/memory/free_list.h>
+#include <tenon/memory/raw_memory.h>
 #include <tenon/memory/spin_lock.h>
 
 #include <cstdint>

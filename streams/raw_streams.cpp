@@ -6,6 +6,7 @@
 #include <tenon/streams/availability.h>
 #include <tenon/streams/blame.h>
 #include <tenon/streams/failure.h>
+#include <tenon/streams/order.h>
 #include <tenon/streams/raw_streams.h>
 #include <tenon/streams/settle.h>
 #include <tenon/streams/sim_streams.h>
@@ -209,8 +210,10 @@ Device resolve(Device device) {
 int current_device(DeviceType type) {
   if (runs_inline(type)) return 0;
   int8_t& known = thread_state.device[static_cast<int>(type)];
-  if (known == 0) [[unlikely]]
+  if (known == 0) [[unlikely]] {
+    detail::follow_watch();
     known = static_cast<int8_t>(detail::usable_raw_streams(type).current_device() + 1);
+  }
   return known - 1;
 }
 

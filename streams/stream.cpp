@@ -3,6 +3,8 @@
 #include <tenon/streams/event.h>
 #include <tenon/streams/graph.h>
 #include <tenon/streams/guard.h>
+#include <tenon/streams/order.h>
+#include <tenon/streams/safety.h>
 #include <tenon/streams/settle.h>
 #include <tenon/streams/state.h>
 
@@ -23,7 +25,9 @@ constinit thread_local ThreadState thread_state __attribute__((tls_model("initia
 
 using detail::runs_inline;
 using detail::slot_of;
+using detail::StreamOrder;
 using detail::thread_state;
+using detail::tracks_order;
 
 namespace {
 
@@ -173,6 +177,7 @@ void Stream::destroy_exclusive(const Stream& stream) {
       if (RawStreams* raw = detail::registered_raw_streams(stream.device().type())) {
         raw->destroy_stream(stream.device().index(), stream.handle());
       }
+      if (tracks_order()) StreamOrder::retire(stream);
     }
   } destroy{stream};
   stream.synchronize();
@@ -201,6 +206,7 @@ Stream current_stream(Device device) {
 }
 
 void set_current_stream(const Stream& stream) {
+  detail::follow_watch();
   const Device device = stream.device();
   TENON_CHECK(device.index() >= 0 && device.index() < kMaxDevices, DeviceError,
               "set_current_stream: stream: expected a device with an ordinal, got ", device);
@@ -215,8 +221,12 @@ void Stream::synchronize() const {
   if (!runs_inline(device_.type())) {
     detail::check_wait("Stream::synchronize", device_, this);
     RawStreams& raw = detail::usable_raw_streams(device_.type());
+    detail::follow_watch();
+    detail::note_wait("Stream::synchronize");
+    const detail::StreamClock ahead = tracks_order() ? StreamOrder::ahead(*this) : detail::StreamClock();
     DeviceGuard guard(device_to_enter(*this));
     raw.synchronize_stream(device_.index(), handle_);
+    if (!ahead.empty()) StreamOrder::finished(ahead);
     check_faults(device_);
   }
   rethrow_callback_error([this](const Stream& s) { return s == *this; });
@@ -226,8 +236,11 @@ bool Stream::query() const {
   if (runs_inline(device_.type())) return true;
   detail::check_wait("Stream::query", device_, this);
   RawStreams& raw = detail::usable_raw_streams(device_.type());
+  const detail::StreamClock ahead = tracks_order() ? StreamOrder::ahead(*this) : detail::StreamClock();
   DeviceGuard guard(device_to_enter(*this));
-  return raw.query_stream(device_.index(), handle_);
+  const bool done = raw.query_stream(device_.index(), handle_);
+  if (done && !ahead.empty()) StreamOrder::finished(ahead);
+  return done;
 }
 
 void Stream::wait_stream(const Stream& other) const {
@@ -279,8 +292,11 @@ void synchronize(Device device) {
   if (!runs_inline(device.type())) {
     detail::check_wait("synchronize", device, nullptr);
     RawStreams& raw = detail::usable_raw_streams(device.type());
+    detail::note_wait("synchronize(device)");
+    const detail::StreamClock ahead = tracks_order() ? StreamOrder::ahead(device) : detail::StreamClock();
     DeviceGuard guard(device);
     raw.synchronize_device(device.index());
+    if (!ahead.empty()) StreamOrder::finished(ahead);
     check_faults(device);
   }
   rethrow_callback_error([device](const Stream& s) { return s.device() == device; });
@@ -330,10 +346,17 @@ Stream stream_of(Device device, void* handle) noexcept {
   return Stream(device, -1, handle);
 }
 
+int64_t exclusive_streams(Device device) {
+  Shared& s = shared();
+  std::lock_guard lock(s.exclusive_mutex);
+  return std::count_if(s.exclusive.begin(), s.exclusive.end(), [=](const Stream& e) { return e.device() == device; });
+}
+
 void set_fault_check(void (*check)(int)) noexcept { fault_check.store(check, std::memory_order_release); }
 
 void forget_pooled_streams(DeviceType type) {
   if (runs_inline(type)) return;
+  if (tracks_order()) StreamOrder::forget(type);
   for (int index = 0; index < kMaxDevices; ++index) {
     const int slot = slot_of(Device(type, index));
     for (auto& level : pools[slot].slots) {

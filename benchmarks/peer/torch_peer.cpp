@@ -446,11 +446,35 @@ Step convolution(const ConvolutionLayer& l, int step, torch::Device d) {
   });
 }
 
+#if defined(TENON_PEER_CUDA)
+// "h2d pinned 4096": see benchmarks/stream_rows.cpp.
+void* prepare_copy(const std::string& row, torch::Device d) {
+  const auto first = row.find(' '), last = row.rfind(' ');
+  const std::string kind = row.substr(first + 1, last - first - 1);
+  const int64_t n = std::stoll(row.substr(last + 1)) / 4, side = 1024;
+  Tensor host = torch::ones({n}), there = torch::empty({n}, d);
+  if (kind == "pinned") host = host.pin_memory();
+  if (kind == "transposed") {
+    host = host.view({side, n / side}).t();
+    there = there.view({n / side, side});
+  }
+  Tensor to = row[0] == 'h' ? there : host, from = row[0] == 'h' ? host : there;
+  return new Step([=]() mutable {
+    to.copy_(from);
+    torch::cuda::synchronize();
+  });
+}
+#endif
+
 void* prepare(const char* row, const char* device) {
   for (const ConvolutionLayer& l : kConvolutionLayers)
     for (int step = 0; step < 3; ++step)
       if (std::string(l.name) + kConvolutionSteps[step] == row)
         return new Step(convolution(l, step, torch::Device(device)));
+#if defined(TENON_PEER_CUDA)
+  if (std::string(row).rfind("h2d ", 0) == 0 || std::string(row).rfind("d2h ", 0) == 0)
+    return prepare_copy(row, torch::Device(device));
+#endif
   const auto family = families::table().find(row);
   if (family != families::table().end()) return new Step(families::prepare(family->second, torch::Device(device)));
   const auto found = table().find(row);
