@@ -31,9 +31,11 @@
 #include <tenon/ops/distance.h>
 #include <tenon/ops/dropout.h>
 #include <tenon/ops/elementwise_loss.h>
+#include <tenon/ops/embedding_bag.h>
 #include <tenon/ops/exponential.h>
 #include <tenon/ops/factory.h>
 #include <tenon/ops/finite.h>
+#include <tenon/ops/fold.h>
 #include <tenon/ops/generator.h>
 #include <tenon/ops/grid_sample.h>
 #include <tenon/ops/histogram.h>
@@ -44,6 +46,7 @@
 #include <tenon/ops/nonzero.h>
 #include <tenon/ops/norm.h>
 #include <tenon/ops/pad.h>
+#include <tenon/ops/pool.h>
 #include <tenon/ops/quantile.h>
 #include <tenon/ops/random.h>
 #include <tenon/ops/rearrange.h>
