@@ -60,8 +60,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> embedding_bag_forward(Call& call, con
   const Tensor out = own(0, sizes, w.dtype());
   Tensor bag_of = own(1, n, kInt64), counts = own(2, bags, kInt64);
   const Tensor places = own(3, mode == kBagMax ? IntArrayRef(sizes) : IntArrayRef(0), kInt64);
-  const auto kernel = op::embedding_bag_forward.kernel(w.backend(), dispatch::key_of(w.dtype()));
   if (out.is_meta()) return {out, bag_of, counts, places};
+  const auto kernel = op::embedding_bag_forward.kernel(w.backend(), dispatch::key_of(w.dtype()));
   if (n > 0) bag_of.fill_(-1);
   if (bags > 0)
     kernel(out, bag_of, counts, places, w.contiguous(), as_index("input", indices), as_index("offsets", offsets),

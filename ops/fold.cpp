@@ -76,8 +76,9 @@ Tensor im2col(Call& call, const Tensor& self, IntArrayRef kernel_size, IntArrayR
   DimVector sizes{w.n, w.channels * w.window(), w.positions_out()};
   if (!batch) sizes.erase(0);
   const Tensor out = plain_output(call, sizes, self);
+  if (out.is_meta()) return out;
   const auto kernel = op::im2col.kernel(self.backend(), dispatch::width_key(self.itemsize()));
-  if (!out.is_meta() && out.numel() > 0) kernel(out, self.contiguous(), w);
+  if (out.numel() > 0) kernel(out, self.contiguous(), w);
   return out;
 }
 
@@ -102,8 +103,9 @@ Tensor col2im(Call& call, const Tensor& self, IntArrayRef output_size, IntArrayR
   DimVector sizes{w.n, w.channels, size[0], size[1]};
   if (!batch) sizes.erase(0);
   const Tensor out = plain_output(call, sizes, self);
+  if (out.is_meta()) return out;
   const auto kernel = op::col2im.kernel(self.backend(), dispatch::key_of(self.dtype()));
-  if (!out.is_meta() && out.numel() > 0) kernel(out, self.contiguous(), w);
+  if (out.numel() > 0) kernel(out, self.contiguous(), w);
   return out;
 }
 

@@ -168,8 +168,9 @@ Tensor average(Call& call, const AnyOp& op, const Tensor& from, IntArrayRef give
               from.sizes());
   const MemoryFormat format = format_of(from, g.n);
   Tensor to = dense_output(call, 0, sizes, from.dtype(), device, {&from}, format);
+  if (to.is_meta()) return to;
   const auto kernel = op.kernel(from.backend(), dispatch::key_of(from.dtype()));
-  if (to.is_meta() || to.numel() == 0) return to;
+  if (to.numel() == 0) return to;
   if (from.numel() == 0) return to.zero_();
   kernel(to, from.contiguous(format), g.windows(format));
   return to;
@@ -192,8 +193,9 @@ std::tuple<Tensor, Tensor> maximum(Call& call, const Tensor& self, const Geometr
   const Tensor out = dense_output(call, 0, g.sizes, self.dtype(), device, {&self, &samples}, format);
   Tensor indices;
   if (with_indices) indices = dense_output(call, 1, g.sizes, kInt64, device, {&self, &samples}, format);
+  if (out.is_meta()) return {out, indices};
   const auto kernel = op::max_pool.kernel(self.backend(), dispatch::key_of(self.dtype()));
-  if (!out.is_meta() && out.numel() > 0)
+  if (out.numel() > 0)
     kernel(out, indices, self.contiguous(format), samples.defined() ? samples.contiguous() : samples, g.windows(format));
   return {out, indices};
 }
@@ -336,18 +338,19 @@ Tensor max_pool_backward(Call& call, const Tensor& grad_output, const Tensor& in
   } else if (stride.empty()) {
     g.fractional(kernel_size, sizes);
   } else {
-    // One of the two roundings gives the output's size.
-    Geometry rounded_up = g;
-    g.regular(kernel_size, stride, padding, dilation, false);
+    // One of the two roundings gives the output's size; where rounding down does, rounding up is possible.
+    Geometry rounded_down = g;
+    g.regular(kernel_size, stride, padding, dilation, true);
     if (!(grad_output.sizes() == IntArrayRef(g.sizes)))
-      g = rounded_up.regular(kernel_size, stride, padding, dilation, true);
+      g = rounded_down.regular(kernel_size, stride, padding, dilation, false);
   }
   TENON_CHECK(grad_output.sizes() == IntArrayRef(g.sizes), ShapeError, g.who, "_backward: grad_output: expected sizes ",
               g.sizes, ", got ", grad_output.sizes());
   const MemoryFormat format = format_of(grad_output, g.n);
   Tensor to = dense_output(call, 0, input_size, grad_output.dtype(), device, {&grad_output, &indices}, format);
+  if (to.is_meta()) return to;
   const auto kernel = op::max_pool_backward.kernel(grad_output.backend(), dispatch::key_of(grad_output.dtype()));
-  if (to.is_meta() || to.numel() == 0) return to;
+  if (to.numel() == 0) return to;
   if (grad_output.numel() == 0) return to.zero_();
   kernel(to, grad_output.contiguous(format), indices.contiguous(format), g.windows(format));
   return to;

@@ -28,20 +28,27 @@ struct PoolWindows {
 
   TENON_HOST_DEVICE int64_t positions_in() const { return in[0] * in[1] * in[2]; }
   TENON_HOST_DEVICE int64_t positions_out() const { return out[0] * out[1] * out[2]; }
+  /// a / b of numbers that are not negative, without 64-bit division where a device would have to program it.
+  TENON_HOST_DEVICE static int64_t quotient(int64_t a, int64_t b) {
+    if (b == 1) return a;
+#if defined(__CUDA_ARCH__)
+    if (((a | b) >> 32) == 0) return static_cast<uint32_t>(a) / static_cast<uint32_t>(b);
+#endif
+    return a / b;
+  }
   /// How many elements a window has at most.
   TENON_HOST_DEVICE int64_t window() const { return kernel[0] * kernel[1] * kernel[2]; }
 
   /// Of regular and adaptive windows. taps is 0 only where a dilated window misses the input altogether.
   TENON_HOST_DEVICE Span span(int d, int64_t o) const {
     if (kind == Kind::adaptive) {
-      const int64_t begin = o / out[d] * in[d] + o % out[d] * in[d] / out[d];
-      const int64_t length = 1 + ((o + 1) * in[d] - 1) / out[d] - begin;
+      const int64_t begin = quotient(o * in[d], out[d]), length = 1 + quotient((o + 1) * in[d] - 1, out[d]) - begin;
       return {begin, length, 1, length};
     }
     const int64_t at = o * stride[d] - padding[d];
-    const int64_t skipped = at < 0 ? (-at + dilation[d] - 1) / dilation[d] : 0, begin = at + skipped * dilation[d];
+    const int64_t skipped = at < 0 ? quotient(-at + dilation[d] - 1, dilation[d]) : 0, begin = at + skipped * dilation[d];
     int64_t taps = kernel[d] - skipped;
-    const int64_t fit = begin < in[d] ? (in[d] - begin + dilation[d] - 1) / dilation[d] : 0;
+    const int64_t fit = begin < in[d] ? quotient(in[d] - begin + dilation[d] - 1, dilation[d]) : 0;
     taps = taps < fit ? taps : fit;
     if (taps <= 0) return {0, 0, 1, 1};
     const int64_t edge = in[d] + padding[d];
@@ -50,12 +57,12 @@ struct PoolWindows {
   /// The outputs [lo, hi) of dimension d whose windows may have element i.
   TENON_HOST_DEVICE void covering(int d, int64_t i, int64_t& lo, int64_t& hi) const {
     if (kind == Kind::adaptive) {
-      lo = i * out[d] / in[d];
-      hi = ((i + 1) * out[d] + in[d] - 1) / in[d];
+      lo = quotient(i * out[d], in[d]);
+      hi = quotient((i + 1) * out[d] + in[d] - 1, in[d]);
     } else if (kind == Kind::regular) {
       const int64_t first = i + padding[d] - (kernel[d] - 1) * dilation[d];
-      lo = first > 0 ? (first + stride[d] - 1) / stride[d] : 0;
-      hi = (i + padding[d]) / stride[d] + 1;
+      lo = first > 0 ? quotient(first + stride[d] - 1, stride[d]) : 0;
+      hi = quotient(i + padding[d], stride[d]) + 1;
     } else {  // window o begins less than 1 from o times this step, rounding aside
       const double room = static_cast<double>(in[d] - kernel[d]);
       const double step = out[d] > 1 ? room / static_cast<double>(out[d] - 1) : 0.0;

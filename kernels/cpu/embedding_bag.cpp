@@ -31,7 +31,7 @@ void embedding_bag_cpu(const Tensor& output, const Tensor& bag_of, const Tensor&
     TENON_CHECK(index[i] >= 0 && index[i] < rows, IndexError, "embedding_bag: input: ", index[i], " at position ", i,
                 " is out of range; expected 0 to ", rows - 1);
   for (int64_t b = 0; b < offsets.numel(); ++b)
-    TENON_CHECK(starts[b] <= n && (b > 0 ? starts[b] >= starts[b - 1] : starts[b] == 0), ValueError,
+    TENON_CHECK(starts[b] <= n && (b > 0 ? starts[b] >= starts[b - 1] : starts[b] == 0), IndexError,
                 "embedding_bag: offsets: expected numbers from 0 on that do not fall, at most ", n, ", got ", starts[b],
                 " at position ", b);
   const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, columns * (n / bags + 1)));

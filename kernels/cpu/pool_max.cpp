@@ -16,9 +16,13 @@ namespace tenon::cpu::HWY_NAMESPACE {
 
 using Span = PoolWindows::Span;
 
-template <class C>
-constexpr C kLeast = std::numeric_limits<C>::has_infinity ? -std::numeric_limits<C>::infinity()
-                                                          : std::numeric_limits<C>::lowest();
+template <class T>
+constexpr pool_compute_t<T> least() {
+  if constexpr (std::is_integral_v<T>)
+    return std::numeric_limits<T>::lowest();
+  else
+    return -std::numeric_limits<pool_compute_t<T>>::infinity();
+}
 
 /// Takes `line`, whose elements stand at `place`, into best: it comes later in the window's order.
 template <class C, class I>
@@ -94,7 +98,7 @@ void largest_last(T* out, int64_t* indices, const T* x, const PoolWindows& w, co
       const auto place = [&](int64_t i, int64_t j, int64_t k) {
         return ((a.begin + i * a.step) * w.in[1] + b.begin + j * b.step) * w.in[2] + c.begin + k * c.step;
       };
-      std::fill(best, best + channels, kLeast<C>);
+      std::fill(best, best + channels, least<T>());
       std::fill(places.data(), places.data() + channels, static_cast<I>(place(0, 0, 0)));
       for (int64_t i = 0; i < a.taps; ++i)
         for (int64_t j = 0; j < b.taps; ++j)
@@ -171,7 +175,7 @@ void largest(const Tensor& to, const Tensor& indices, const Tensor& from, const 
         if (i >= columns) break;
         const Span& c = spans(2, i);
         if (empty || c.taps == 0) {
-          result[i] = kLeast<C>, result_places[i] = 0;
+          result[i] = least<T>(), result_places[i] = 0;
         } else if (where) {
           take_columns(result + i, result_places + i, top + c.begin, static_cast<const I*>(places) + c.begin, c.begin, 0,
                        c.step, c.taps, 1);
