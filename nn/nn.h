@@ -17,3 +17,4 @@
 #include <tenon/nn/padding.h>
 #include <tenon/nn/rnn.h>
 #include <tenon/nn/upsample.h>
+#include <tenon/nn/pool.h>

@@ -31,10 +31,11 @@ void renormalise(const Tensor& weight, const Tensor& indices, double max_norm, d
 
 }  // namespace
 
-std::tuple<Tensor, Tensor, Tensor, Tensor> embedding_bag_forward(Call& call, const Tensor& weight, const Tensor& indices,
-                                                                 const Tensor& offsets, int64_t mode,
-                                                                 const Tensor& per_sample_weights, bool scale_grad_by_freq,
-                                                                 bool include_last_offset, int64_t padding_idx) {
+std::tuple<Tensor, Tensor, Tensor, Tensor> embedding_bag_forward(Call& call, const Tensor& weight,
+                                                                 const Tensor& indices, const Tensor& offsets,
+                                                                 int64_t mode, const Tensor& per_sample_weights,
+                                                                 bool scale_grad_by_freq, bool include_last_offset,
+                                                                 int64_t padding_idx) {
   const Device device = call.device_of({&weight, &indices, &offsets, &per_sample_weights});
   const Tensor &w = weight, &scales = per_sample_weights;
   TENON_CHECK(w.dim() == 2 && is_floating_point(w.dtype()), ShapeError,
@@ -71,14 +72,16 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> embedding_bag_forward(Call& call, con
 
 Tensor embedding_bag(Call&, const Tensor& input, const Tensor& weight, const Tensor& offsets,
                      std::optional<double> max_norm, double norm_type, bool scale_grad_by_freq, std::string_view mode,
-                     bool, const Tensor& per_sample_weights, bool include_last_offset, std::optional<int64_t> padding_idx) {
+                     bool, const Tensor& per_sample_weights, bool include_last_offset,
+                     std::optional<int64_t> padding_idx) {
   const bool known = mode == "sum" || mode == "mean" || mode == "max";
   TENON_CHECK(known, ValueError, "embedding_bag: mode: expected \"sum\", \"mean\" or \"max\", got \"", mode, "\"");
-  TENON_CHECK(input.dim() == 1 || input.dim() == 2, ShapeError, "embedding_bag: input: expected 1 or 2 dimensions, got ",
-              input.dim());
+  TENON_CHECK(input.dim() == 1 || input.dim() == 2, ShapeError,
+              "embedding_bag: input: expected 1 or 2 dimensions, got ", input.dim());
   TENON_CHECK(offsets.defined() == (input.dim() == 1), ShapeError, "embedding_bag: offsets: expected ",
               input.dim() == 1 ? "a vector for an input of one dimension" : "none for an input of two dimensions");
-  TENON_CHECK(weight.dim() == 2, ShapeError, "embedding_bag: weight: expected a matrix, got ", weight.dim(), " dimensions");
+  TENON_CHECK(weight.dim() == 2, ShapeError, "embedding_bag: weight: expected a matrix, got ", weight.dim(),
+              " dimensions");
   TENON_CHECK(!per_sample_weights.defined() || per_sample_weights.sizes() == input.sizes(), ShapeError,
               "embedding_bag: per_sample_weights: expected the sizes of input, ", input.sizes());
   const int64_t rows = weight.size(0);

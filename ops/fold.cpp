@@ -68,8 +68,9 @@ Tensor permuted(const Tensor& t, std::initializer_list<int64_t> order) {
 Tensor im2col(Call& call, const Tensor& self, IntArrayRef kernel_size, IntArrayRef dilation, IntArrayRef padding,
               IntArrayRef stride) {
   const bool batch = self.dim() == 4;
-  TENON_CHECK((batch || self.dim() == 3) && (self.numel() > 0 || (batch && self.size(1) * self.size(2) * self.size(3) > 0)),
-              ShapeError, "im2col: self: expected 3 or 4 dimensions, none of size 0 but the batch, got sizes ", self.sizes());
+  TENON_CHECK(
+      (batch || self.dim() == 3) && (self.numel() > 0 || (batch && self.size(1) * self.size(2) * self.size(3) > 0)),
+      ShapeError, "im2col: self: expected 3 or 4 dimensions, none of size 0 but the batch, got sizes ", self.sizes());
   PoolWindows w = blocks("im2col", self.sizes().slice(batch ? 2 : 1, 2), kernel_size, dilation, padding, stride);
   w.n = batch ? self.size(0) : 1;
   w.channels = self.size(batch ? 1 : 0);
@@ -91,8 +92,9 @@ Tensor col2im(Call& call, const Tensor& self, IntArrayRef output_size, IntArrayR
               "fold: output_size: expected positive numbers, got ", output_size);
   PoolWindows w = blocks("fold", IntArrayRef(size, 2), kernel_size, dilation, padding, stride);
   const bool batch = self.dim() == 3;
-  TENON_CHECK((batch || self.dim() == 2) && (self.numel() > 0 || (batch && self.size(1) * self.size(2) > 0)), ShapeError,
-              "fold: self: expected 2 or 3 dimensions, none of size 0 but the batch, got sizes ", self.sizes());
+  TENON_CHECK((batch || self.dim() == 2) && (self.numel() > 0 || (batch && self.size(1) * self.size(2) > 0)),
+              ShapeError, "fold: self: expected 2 or 3 dimensions, none of size 0 but the batch, got sizes ",
+              self.sizes());
   const int64_t rows = self.size(-2);
   TENON_CHECK(rows % w.window() == 0, ShapeError, "fold: self: expected a number of rows that the ", w.window(),
               " elements of kernel_size ", kernel_size, " divide, got ", rows);
@@ -111,7 +113,8 @@ Tensor col2im(Call& call, const Tensor& self, IntArrayRef output_size, IntArrayR
 
 Tensor pixel_shuffle(Call&, const Tensor& self, int64_t r) {
   TENON_CHECK(self.dim() >= 3, ShapeError, "pixel_shuffle: self: expected at least 3 dimensions, got ", self.dim());
-  TENON_CHECK(r > 0 && r <= 0x7fffffff, ValueError, "pixel_shuffle: upscale_factor: expected a positive number, got ", r);
+  TENON_CHECK(r > 0 && r <= 0x7fffffff, ValueError, "pixel_shuffle: upscale_factor: expected a positive number, got ",
+              r);
   const int64_t c = self.size(-3), h = self.size(-2), w = self.size(-1);
   check_channels("pixel_shuffle", c, r * r);
   const Tensor parts = self.reshape(with_leading(self, 3, {c / (r * r), r, r, h, w}));
@@ -119,7 +122,8 @@ Tensor pixel_shuffle(Call&, const Tensor& self, int64_t r) {
 }
 Tensor pixel_unshuffle(Call&, const Tensor& self, int64_t r) {
   TENON_CHECK(self.dim() >= 3, ShapeError, "pixel_unshuffle: self: expected at least 3 dimensions, got ", self.dim());
-  TENON_CHECK(r > 0 && r <= 0x7fffffff, ValueError, "pixel_unshuffle: downscale_factor: expected a positive number, got ", r);
+  TENON_CHECK(r > 0 && r <= 0x7fffffff, ValueError,
+              "pixel_unshuffle: downscale_factor: expected a positive number, got ", r);
   const int64_t c = self.size(-3), h = self.size(-2), w = self.size(-1);
   TENON_CHECK(h % r == 0 && w % r == 0, ShapeError, "pixel_unshuffle: self: expected a height and a width that ", r,
               " divides, got ", h, " and ", w);

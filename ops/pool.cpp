@@ -117,8 +117,8 @@ struct Geometry {
     bool equal = true;
     for (int64_t d = 3 - n; d < 3; ++d) {
       const int64_t v = size.size() == 1 ? size[0] : size[static_cast<std::size_t>(d - 3 + n)];
-      TENON_CHECK(v >= 0 || v == kSameSize, ValueError, who, ": output_size: expected numbers that are not negative, got ",
-                  size);
+      TENON_CHECK(v >= 0 || v == kSameSize, ValueError, who,
+                  ": output_size: expected numbers that are not negative, got ", size);
       output(d, v == kSameSize ? w.in[d] : v);
       equal = equal && w.out[d] > 0 && w.in[d] % w.out[d] == 0;
     }
@@ -162,7 +162,8 @@ int64_t count_of(IntArrayRef kernel_size) { return static_cast<int64_t>(kernel_s
 
 // from: self, or the gradient of the result, of sizes `given`.
 template <class AnyOp>
-Tensor average(Call& call, const AnyOp& op, const Tensor& from, IntArrayRef given, IntArrayRef sizes, const Geometry& g) {
+Tensor average(Call& call, const AnyOp& op, const Tensor& from, IntArrayRef given, IntArrayRef sizes,
+               const Geometry& g) {
   const Device device = call.device_of({&from});
   TENON_CHECK(from.sizes() == given, ShapeError, g.who, "_backward: grad_output: expected sizes ", given, ", got ",
               from.sizes());
@@ -189,6 +190,8 @@ Geometry averages(IntArrayRef input, IntArrayRef kernel_size, IntArrayRef stride
 std::tuple<Tensor, Tensor> maximum(Call& call, const Tensor& self, const Geometry& g, const Tensor& samples,
                                    bool with_indices) {
   const Device device = call.device_of({&self, &samples});
+  TENON_CHECK(!is_complex(self.dtype()) && self.dtype() != kBool, DtypeError, g.who,
+              ": self: expected real numbers, got ", self.dtype());
   const MemoryFormat format = format_of(self, g.n);
   const Tensor out = dense_output(call, 0, g.sizes, self.dtype(), device, {&self, &samples}, format);
   Tensor indices;
@@ -196,7 +199,8 @@ std::tuple<Tensor, Tensor> maximum(Call& call, const Tensor& self, const Geometr
   if (out.is_meta()) return {out, indices};
   const auto kernel = op::max_pool.kernel(self.backend(), dispatch::key_of(self.dtype()));
   if (out.numel() > 0)
-    kernel(out, indices, self.contiguous(format), samples.defined() ? samples.contiguous() : samples, g.windows(format));
+    kernel(out, indices, self.contiguous(format), samples.defined() ? samples.contiguous() : samples,
+           g.windows(format));
   return {out, indices};
 }
 
@@ -263,21 +267,22 @@ std::vector<Tensor> fractions(Call& call, const Tensor& self, IntArrayRef kernel
   if (output_size) out = spread(call, "output_size", *output_size, N);
   for (std::size_t d = 0; d < N && !output_size; ++d) {
     const double ratio = output_ratio[d].item().real();
-    TENON_CHECK(ratio > 0 && ratio < 1, ValueError, call.name(), ": output_ratio: expected numbers between 0 and 1, got ",
-                ratio);
+    TENON_CHECK(ratio > 0 && ratio < 1, ValueError, call.name(),
+                ": output_ratio: expected numbers between 0 and 1, got ", ratio);
     out[d] = static_cast<int64_t>(static_cast<double>(self.sizes()[g.at(static_cast<int64_t>(d))]) * ratio);
   }
   const TensorOptions options = TensorOptions(self.dtype()).device(self.device());
-  return one_or_both(op::fractional_max_pool(self, kernel, out,
-                                             samples.defined() ? samples : rand({g.w.n, g.w.channels, N}, options)),
-                     return_indices);
+  return one_or_both(
+      op::fractional_max_pool(self, kernel, out, samples.defined() ? samples : rand({g.w.n, g.w.channels, N}, options)),
+      return_indices);
 }
 
 }  // namespace
 
 Tensor avg_pool(Call& call, const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding,
                 bool ceil_mode, bool count_include_pad, std::optional<int64_t> divisor_override) {
-  const Geometry g = averages(self.sizes(), kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override);
+  const Geometry g =
+      averages(self.sizes(), kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override);
   return average(call, op::avg_pool, self, self.sizes(), g.sizes, g);
 }
 Tensor avg_pool_backward(Call& call, const Tensor& grad_output, IntArrayRef input_size, IntArrayRef kernel_size,
@@ -315,9 +320,10 @@ std::tuple<Tensor, Tensor> fractional_max_pool(Call& call, const Tensor& self, I
                                                IntArrayRef output_size, const Tensor& samples) {
   Geometry g("fractional_max_pool", self.sizes(), count_of(kernel_size));
   check_floating(g, self);
-  TENON_CHECK(samples.dim() == 3 && samples.size(0) >= g.w.n && samples.size(1) == g.w.channels && samples.size(2) == g.n,
-              ShapeError, g.who, ": random_samples: expected sizes [", g.w.n, ", ", g.w.channels, ", ", g.n, "], got ",
-              samples.sizes());
+  TENON_CHECK(
+      samples.dim() == 3 && samples.size(0) >= g.w.n && samples.size(1) == g.w.channels && samples.size(2) == g.n,
+      ShapeError, g.who, ": random_samples: expected sizes [", g.w.n, ", ", g.w.channels, ", ", g.n, "], got ",
+      samples.sizes());
   TENON_CHECK(samples.dtype() == self.dtype(), DtypeError, g.who, ": random_samples: expected the dtype of self, ",
               self.dtype(), ", got ", samples.dtype());
   return maximum(call, self, g.fractional(kernel_size, output_size), samples, true);
@@ -326,12 +332,15 @@ Tensor max_pool_backward(Call& call, const Tensor& grad_output, const Tensor& in
                          int64_t dimensions, IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding,
                          IntArrayRef dilation) {
   const Device device = call.device_of({&grad_output, &indices});
-  Geometry g(kernel_size.empty() ? "adaptive_max_pool" : stride.empty() ? "fractional_max_pool" : "max_pool", input_size,
-             dimensions);
+  Geometry g(kernel_size.empty() ? "adaptive_max_pool"
+             : stride.empty()    ? "fractional_max_pool"
+                                 : "max_pool",
+             input_size, dimensions);
   TENON_CHECK(grad_output.sizes().size() == input_size.size() && indices.sizes() == grad_output.sizes(), ShapeError,
               g.who, "_backward: grad_output, indices: expected equal sizes of as many dimensions as input_size, ",
               input_size, ", got ", grad_output.sizes(), " and ", indices.sizes());
-  TENON_CHECK(indices.dtype() == kInt64, DtypeError, g.who, "_backward: indices: expected int64, got ", indices.dtype());
+  TENON_CHECK(indices.dtype() == kInt64, DtypeError, g.who, "_backward: indices: expected int64, got ",
+              indices.dtype());
   const IntArrayRef sizes = grad_output.sizes().slice(g.at(0), static_cast<std::size_t>(g.n));
   if (kernel_size.empty()) {
     g.adaptive(sizes);
@@ -361,8 +370,8 @@ Tensor max_unpool(Call& call, const Tensor& self, const Tensor& indices, IntArra
   const Device device = call.device_of({&self, &indices});
   Geometry g("max_unpool", self.sizes(), count_of(output_size));
   TENON_CHECK(indices.dtype() == kInt64, DtypeError, g.who, ": indices: expected int64, got ", indices.dtype());
-  TENON_CHECK(indices.sizes() == self.sizes(), ShapeError, g.who, ": indices: expected the sizes of self, ", self.sizes(),
-              ", got ", indices.sizes());
+  TENON_CHECK(indices.sizes() == self.sizes(), ShapeError, g.who, ": indices: expected the sizes of self, ",
+              self.sizes(), ", got ", indices.sizes());
   const int64_t planes = g.w.n * g.w.channels, from = self.numel() / std::max<int64_t>(1, planes);
   for (int64_t d = 0; d < g.n; ++d) g.output(3 - g.n + d, output_size[static_cast<std::size_t>(d)]);
   Tensor out = dense_output(call, 0, g.sizes, self.dtype(), device, {&self, &indices}, MemoryFormat::contiguous);
@@ -370,7 +379,8 @@ Tensor max_unpool(Call& call, const Tensor& self, const Tensor& indices, IntArra
   out.zero_();
   const auto flat = [&](const Tensor& t, int64_t n) { return make_view(t, {planes, n}, {n, 1}, t.storage_offset()); };
   op::scatter.kernel(self.backend(), dispatch::width_key(self.itemsize()))(
-      flat(out, g.w.positions_out()), 1, flat(indices.contiguous(), from), flat(self.contiguous(), from), kNames[g.n - 1]);
+      flat(out, g.w.positions_out()), 1, flat(indices.contiguous(), from), flat(self.contiguous(), from),
+      kNames[g.n - 1]);
   return out;
 }
 
@@ -424,7 +434,8 @@ Tensor max_pool2d_sum_backward(Call&, const Tensor& self, IntArrayRef kernel_siz
 // The mean of squares over neighbouring channels is a pool over one dimension; of the windows around an even number of
 // channels, which reach further back, the last one is not needed.
 Tensor local_response_norm(Call&, const Tensor& self, int64_t size, double alpha, double beta, double k) {
-  TENON_CHECK(self.dim() >= 3, ShapeError, "local_response_norm: self: expected at least 3 dimensions, got ", self.dim());
+  TENON_CHECK(self.dim() >= 3, ShapeError, "local_response_norm: self: expected at least 3 dimensions, got ",
+              self.dim());
   TENON_CHECK(size > 0, ValueError, "local_response_norm: size: expected a positive number, got ", size);
   if (self.numel() == 0) return self;
   const int64_t channels = self.size(1), rest = self.numel() / (self.size(0) * channels);

@@ -58,8 +58,8 @@ TENON_OP(avg_pool_backward,
 TENON_OP(adaptive_avg_pool, "adaptive_avg_pool(Tensor self, int[] output_size) -> Tensor", kernel, kNoInplace,
          Tensor(const Tensor&, IntArrayRef), void())
 TENON_OP(adaptive_avg_pool_backward,
-         "adaptive_avg_pool_backward(Tensor grad_output, int[] input_size, int dimensions) -> Tensor", kernel, kNoInplace,
-         Tensor(const Tensor&, IntArrayRef, int64_t), void())
+         "adaptive_avg_pool_backward(Tensor grad_output, int[] input_size, int dimensions) -> Tensor", kernel,
+         kNoInplace, Tensor(const Tensor&, IntArrayRef, int64_t), void())
 #undef TENON_AVERAGE
 TENON_OP(max_pool,
          "max_pool(Tensor self, int[] kernel_size, int[] stride=[], int[] padding=[0], int[] dilation=[1], bool "
@@ -68,18 +68,20 @@ TENON_OP(max_pool,
          std::tuple<Tensor, Tensor>(const Tensor&, IntArrayRef, IntArrayRef, IntArrayRef, IntArrayRef, bool, bool),
          void(const Tensor& out, const Tensor& indices, const Tensor& self, const Tensor& samples,
               const PoolWindows& windows))
-TENON_OP(adaptive_max_pool, "adaptive_max_pool(Tensor self, int[] output_size, bool return_indices=True) -> (Tensor, Tensor)",
-         kernel, kNoInplace, std::tuple<Tensor, Tensor>(const Tensor&, IntArrayRef, bool), void())
+TENON_OP(adaptive_max_pool,
+         "adaptive_max_pool(Tensor self, int[] output_size, bool return_indices=True) -> (Tensor, Tensor)", kernel,
+         kNoInplace, std::tuple<Tensor, Tensor>(const Tensor&, IntArrayRef, bool), void())
 TENON_OP(fractional_max_pool,
          "fractional_max_pool(Tensor self, int[] kernel_size, int[] output_size, Tensor random_samples) -> (Tensor, "
          "Tensor)",
          kernel, kNoInplace, std::tuple<Tensor, Tensor>(const Tensor&, IntArrayRef, IntArrayRef, const Tensor&), void())
-TENON_OP(max_pool_backward,
-         "max_pool_backward(Tensor grad_output, Tensor indices, int[] input_size, int dimensions, int[] kernel_size=[], "
-         "int[] stride=[], int[] padding=[0], int[] dilation=[1]) -> Tensor",
-         kernel, kNoInplace,
-         Tensor(const Tensor&, const Tensor&, IntArrayRef, int64_t, IntArrayRef, IntArrayRef, IntArrayRef, IntArrayRef),
-         void(const Tensor& grad_input, const Tensor& grad_output, const Tensor& indices, const PoolWindows& windows))
+TENON_OP(
+    max_pool_backward,
+    "max_pool_backward(Tensor grad_output, Tensor indices, int[] input_size, int dimensions, int[] kernel_size=[], "
+    "int[] stride=[], int[] padding=[0], int[] dilation=[1]) -> Tensor",
+    kernel, kNoInplace,
+    Tensor(const Tensor&, const Tensor&, IntArrayRef, int64_t, IntArrayRef, IntArrayRef, IntArrayRef, IntArrayRef),
+    void(const Tensor& grad_input, const Tensor& grad_output, const Tensor& indices, const PoolWindows& windows))
 // Its kernel is that of scatter.
 TENON_OP(max_unpool, "max_unpool(Tensor self, Tensor indices, int[] output_size) -> Tensor", kernel,
          kNoInplace | kNonDeterministic, Tensor(const Tensor&, const Tensor&, IntArrayRef), void())

@@ -46,7 +46,8 @@ struct PoolWindows {
       return {begin, length, 1, length};
     }
     const int64_t at = o * stride[d] - padding[d];
-    const int64_t skipped = at < 0 ? quotient(-at + dilation[d] - 1, dilation[d]) : 0, begin = at + skipped * dilation[d];
+    const int64_t skipped = at < 0 ? quotient(-at + dilation[d] - 1, dilation[d]) : 0,
+                  begin = at + skipped * dilation[d];
     int64_t taps = kernel[d] - skipped;
     const int64_t fit = begin < in[d] ? quotient(in[d] - begin + dilation[d] - 1, dilation[d]) : 0;
     taps = taps < fit ? taps : fit;
@@ -81,7 +82,8 @@ struct PoolWindows {
     const int64_t room = in[d] - kernel[d];
     if (o + 1 == out[d] || !(sample >= 0 && sample <= 1)) return room;
     const R step = static_cast<R>(room) / static_cast<R>(out[d] - 1);
-    const int64_t begin = static_cast<int64_t>((static_cast<R>(o) + sample) * step) - static_cast<int64_t>(sample * step);
+    const int64_t begin =
+        static_cast<int64_t>((static_cast<R>(o) + sample) * step) - static_cast<int64_t>(sample * step);
     return begin < room ? begin : room;
   }
 };

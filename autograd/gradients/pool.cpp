@@ -25,7 +25,8 @@ Tensor picked(const Tensor& t, const Tensor& indices, int64_t n) {
   return gather(flat(t, n), -1, flat(indices, n)).reshape(indices.sizes());
 }
 // What a maximum's gradient needs of its call.
-void set_maximum(Gradients& g, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, int64_t n) {
+void set_maximum(Gradients& g, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation,
+                 int64_t n) {
   g.set(0, [&] {
     TENON_CHECK(g.result(1).defined(), AutogradError, "max_pool: the gradient needs return_indices");
     return op::max_pool_backward(g.grad(), g.result(1), g.meta(0).sizes, n, kernel, stride, padding, dilation);
@@ -43,13 +44,12 @@ TENON_REGISTER_GRADIENT(op::avg_pool, nothing(),
                                                          count_include_pad, divisor);
                           });
                         });
-TENON_REGISTER_GRADIENT(op::avg_pool_backward, nothing(),
-                        [](Gradients& g, const Tensor&, IntArrayRef, IntArrayRef kernel, IntArrayRef stride,
-                           IntArrayRef padding, bool ceil_mode, bool count_include_pad, std::optional<int64_t> divisor) {
-                          g.set(0, [&] {
-                            return op::avg_pool(g.grad(), kernel, stride, padding, ceil_mode, count_include_pad, divisor);
-                          });
-                        });
+TENON_REGISTER_GRADIENT(
+    op::avg_pool_backward, nothing(),
+    [](Gradients& g, const Tensor&, IntArrayRef, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding,
+       bool ceil_mode, bool count_include_pad, std::optional<int64_t> divisor) {
+      g.set(0, [&] { return op::avg_pool(g.grad(), kernel, stride, padding, ceil_mode, count_include_pad, divisor); });
+    });
 TENON_REGISTER_GRADIENT(op::adaptive_avg_pool, nothing(), [](Gradients& g, const Tensor&, IntArrayRef output_size) {
   g.set(0, [&] { return op::adaptive_avg_pool_backward(g.grad(), g.meta(0).sizes, count_of(output_size)); });
 });
@@ -67,18 +67,18 @@ TENON_REGISTER_GRADIENT(op::max_pool, outputs(1),
                            IntArrayRef dilation, bool, bool) {
                           set_maximum(g, kernel, stride.empty() ? kernel : stride, padding, dilation, count_of(kernel));
                         });
-TENON_REGISTER_GRADIENT(op::adaptive_max_pool, outputs(1), [](Gradients& g, const Tensor&, IntArrayRef output_size, bool) {
-  set_maximum(g, {}, {}, 0, 1, count_of(output_size));
-});
+TENON_REGISTER_GRADIENT(op::adaptive_max_pool, outputs(1),
+                        [](Gradients& g, const Tensor&, IntArrayRef output_size, bool) {
+                          set_maximum(g, {}, {}, 0, 1, count_of(output_size));
+                        });
 TENON_REGISTER_GRADIENT(op::fractional_max_pool, outputs(1),
                         [](Gradients& g, const Tensor&, IntArrayRef kernel, IntArrayRef, const Tensor&) {
                           set_maximum(g, kernel, {}, 0, 1, count_of(kernel));
                         });
 TENON_REGISTER_GRADIENT(op::max_pool_backward, inputs(1),
                         [](Gradients& g, const Tensor&, const Tensor& indices, IntArrayRef, int64_t n, IntArrayRef,
-                           IntArrayRef, IntArrayRef, IntArrayRef) {
-                          g.set(0, [&] { return picked(g.grad(), indices, n); });
-                        });
+                           IntArrayRef, IntArrayRef,
+                           IntArrayRef) { g.set(0, [&] { return picked(g.grad(), indices, n); }); });
 TENON_REGISTER_GRADIENT(op::max_unpool, inputs(1),
                         [](Gradients& g, const Tensor&, const Tensor& indices, IntArrayRef output_size) {
                           g.set(0, [&] { return picked(g.grad(), indices, count_of(output_size)); });

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "images.h"
+#include "windows.h"
 
 /// n elements each: x, y, z normal; p in (0, 1); k whole numbers below 1000 (int64); m as x, square; e 1000 edges in
 /// order. What an expression does not name costs nothing.
@@ -14,6 +15,7 @@ struct FamilyInputs {
 
 #define TENON_FAMILY_ROWS(ROW)                                       \
   TENON_IMAGE_ROWS(ROW)                                              \
+  TENON_WINDOW_ROWS(ROW)                                             \
   ROW("silu", 8, silu(in.x))                                         \
   ROW("softplus", 8, softplus(in.x))                                 \
   ROW("mish", 8, mish(in.x))                                         \

@@ -405,6 +405,27 @@ using Inputs = FamilyInputs<Tensor>;
 
 Tensor values_of_unique(const Tensor& x) { return std::get<0>(torch::_unique2(x)); }
 Tensor values_of_unique_consecutive(const Tensor& x) { return std::get<0>(torch::unique_consecutive(x)); }
+Tensor max_pool_gradient(const Tensor& x) {
+  static const Tensor at = std::get<1>(max_pool2d_with_indices(x, {3, 3}, {2, 2}, {1, 1}));
+  static const Tensor g = ones(at.sizes(), x.options());
+  return max_pool2d_with_indices_backward(g, x, {3, 3}, {2, 2}, {1, 1}, {1, 1}, false, at);
+}
+Tensor avg_pool_gradient(const Tensor& x) {
+  static const Tensor g = avg_pool2d(x, {2, 2});
+  return avg_pool2d_backward(g, x, {2, 2}, {2, 2}, {0, 0}, false, true, c10::nullopt);
+}
+Tensor bags(const Inputs& in, const char* mode) {
+  const int64_t bags = in.k.numel() / 2048;
+  const Tensor starts = arange(bags, in.k.options()) * 32;
+  return std::get<0>(embedding_bag(in.m.view({-1, 64}).slice(0, 0, 1000), in.k.slice(0, 0, bags * 32), starts, false,
+                                   std::string(mode) == "sum" ? 0 : 1));
+}
+Tensor bag_gradient(const Inputs& in) {
+  static Tensor table = in.m.view({-1, 64}).slice(0, 0, 1000).clone().requires_grad_();
+  Inputs with = in;
+  with.m = table;
+  return autograd::grad({bags(with, "mean").sum()}, {table})[0];
+}
 
 const std::map<std::string, Tensor (*)(const Inputs&)>& table() {
 #define TENON_FAMILY_ROW(name, bytes, expression) {name, [](const Inputs& in) -> Tensor { return expression; }},

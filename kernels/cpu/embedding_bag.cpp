@@ -14,6 +14,27 @@
 HWY_BEFORE_NAMESPACE();
 namespace tenon::cpu::HWY_NAMESPACE {
 
+/// sum[c] += the rows that count, times their scales; a block of columns stays in registers.
+template <class T, class C>
+void add_rows(C* sum, const T* w, int64_t columns, const int64_t* index, const T* scales, int64_t begin, int64_t end,
+              int64_t padding_idx) {
+  constexpr int64_t kBlock = 64;
+  for (int64_t c = 0; c < columns; c += kBlock) {
+    const int64_t count = std::min(kBlock, columns - c);
+    C block[kBlock] = {}, memory[kBlock];
+    for (int64_t i = begin; i < end; ++i) {
+      if (index[i] == padding_idx) continue;
+      const C* const row = row_as(w + index[i] * columns + c, memory, count);
+      const C scale = scales ? static_cast<C>(scales[i]) : C(1);
+      if (count == kBlock)
+        for (int64_t k = 0; k < kBlock; ++k) block[k] += row[k] * scale;
+      else
+        for (int64_t k = 0; k < count; ++k) block[k] += row[k] * scale;
+    }
+    std::copy(block, block + count, sum + c);
+  }
+}
+
 template <class T>
 void embedding_bag_cpu(const Tensor& output, const Tensor& bag_of, const Tensor& counts, const Tensor& places,
                        const Tensor& weight, const Tensor& indices, const Tensor& offsets,
@@ -41,25 +62,18 @@ void embedding_bag_cpu(const Tensor& output, const Tensor& bag_of, const Tensor&
     for (int64_t b = begin; b < end; ++b) {
       const int64_t last = b + 1 < offsets.numel() ? starts[b + 1] : n;
       int64_t used = 0;
-      std::fill(sum, sum + columns, C(0));
       if (from) std::fill(from + b * columns, from + (b + 1) * columns, int64_t{-1});
       for (int64_t i = starts[b]; i < last; ++i) {
         if (index[i] == padding_idx) continue;
         bag[i] = b;
-        const C* const row = row_as(w + index[i] * columns, memory_row, columns);
-        if (mode == kBagMax) {
-          for (int64_t c = 0; c < columns; ++c)
-            if (used == 0 || row[c] > sum[c]) sum[c] = row[c], from[b * columns + c] = index[i];
-        } else if (scales) {
-          const C scale = static_cast<C>(scales[i]);
-#pragma GCC ivdep
-          for (int64_t c = 0; c < columns; ++c) sum[c] += row[c] * scale;
-        } else {
-#pragma GCC ivdep
-          for (int64_t c = 0; c < columns; ++c) sum[c] += row[c];
-        }
         ++used;
+        if (!from) continue;
+        const C* const row = row_as(w + index[i] * columns, memory_row, columns);
+        for (int64_t c = 0; c < columns; ++c)
+          if (used == 1 || row[c] > sum[c]) sum[c] = row[c], from[b * columns + c] = index[i];
       }
+      if (used == 0) std::fill(sum, sum + columns, C(0));
+      if (!from) add_rows(sum, w, columns, index, scales, starts[b], last, padding_idx);
       count[b] = used;
       if (mode == kBagMean && used > 1)
         for (int64_t c = 0; c < columns; ++c) sum[c] /= static_cast<C>(used);

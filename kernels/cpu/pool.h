@@ -39,8 +39,8 @@ struct PoolSpans {
   void draw(const PoolWindows& w, const R* samples, int64_t dimensions) {
     for (int d = 3 - static_cast<int>(dimensions); d < 3; ++d)
       for (int64_t o = 0; o < w.out[d]; ++o)
-        list[d][static_cast<std::size_t>(o)] = {
-            w.fractional_begin(d, samples[dimensions == 2 ? 2 - d : d], o), w.kernel[d], 1, w.kernel[d]};
+        list[d][static_cast<std::size_t>(o)] = {w.fractional_begin(d, samples[dimensions == 2 ? 2 - d : d], o),
+                                                w.kernel[d], 1, w.kernel[d]};
     for (int d = 0; d < 3 - static_cast<int>(dimensions); ++d) list[d][0] = {0, 1, 1, 1};
   }
 };

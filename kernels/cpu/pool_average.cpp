@@ -27,7 +27,9 @@ C row_total(const C* from, int64_t n, int64_t step) {
     C lanes[kLanes] = {};
     for (; i + kLanes <= n; i += kLanes)
       for (int64_t l = 0; l < kLanes; ++l) lanes[l] += from[i + l];
-    for (const C lane : lanes) total += lane;
+    for (int64_t half = kLanes / 2; half > 0; half /= 2)
+      for (int64_t l = 0; l < half; ++l) lanes[l] += lanes[l + half];
+    total = lanes[0];
   }
   for (; i < n; ++i) total += from[i * step];
   return total;
@@ -111,6 +113,15 @@ void avg_pool_cpu(const Tensor& to, const Tensor& from, const PoolWindows& w) {
   if (w.channels_last) return average_last(out, x, w, spans);
   const int64_t width = w.in[2], columns = w.out[2], rows = w.out[0] * w.out[1];
   const int64_t grain = std::max<int64_t>(1, kGrain / (width * w.kernel[0] * w.kernel[1] + columns));
+  if (rows * columns == 1 && w.kernel[2] == w.positions_in()) {  // the mean of all there is
+    const C divisor = divisor_of<C>(w, spans(0, 0), spans(1, 0), spans(2, 0));
+    parallel_for(0, w.n * w.channels, grain, [&](int64_t begin, int64_t end) {
+      const Scratch<C> memory(width, 2);
+      for (int64_t p = begin; p < end; ++p)
+        out[p] = static_cast<T>(row_total(row_as(x + p * width, memory.data(), width), width, 1) / divisor);
+    });
+    return;
+  }
   parallel_for(0, w.n * w.channels * rows, grain, [&](int64_t begin, int64_t end) {
     const Scratch<C> memory(2 * width + columns, 2);
     C *const sum = memory.data(), *const row = sum + width, *const result = row + width;
@@ -198,7 +209,8 @@ void avg_pool_backward_cpu(const Tensor& to, const Tensor& from, const PoolWindo
         if (lo < hi) {
           const C divisor = divisor_of<C>(w, a, b, spans(2, lo));
           for (int64_t i = lo; i < hi; ++i) shares[i] = up[i] / divisor;
-          spread_columns(line + spans(2, lo).begin, static_cast<const C*>(shares) + lo, w.stride[2], w.kernel[2], hi - lo);
+          spread_columns(line + spans(2, lo).begin, static_cast<const C*>(shares) + lo, w.stride[2], w.kernel[2],
+                         hi - lo);
         }
         for (int64_t i = 0; i < columns; ++i) {
           if (i == lo && lo < hi) i = hi;

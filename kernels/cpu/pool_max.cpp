@@ -98,14 +98,16 @@ void largest_last(T* out, int64_t* indices, const T* x, const PoolWindows& w, co
       const auto place = [&](int64_t i, int64_t j, int64_t k) {
         return ((a.begin + i * a.step) * w.in[1] + b.begin + j * b.step) * w.in[2] + c.begin + k * c.step;
       };
-      std::fill(best, best + channels, least<T>());
+      if (a.taps * b.taps * c.taps == 0) std::fill(best, best + channels, least<T>());
       std::fill(places.data(), places.data() + channels, static_cast<I>(place(0, 0, 0)));
       for (int64_t i = 0; i < a.taps; ++i)
         for (int64_t j = 0; j < b.taps; ++j)
           for (int64_t k = 0; k < c.taps; ++k) {
             const int64_t from = place(i, j, k);
             const C* const line = row_as(image + from * channels, row, channels);
-            if (indices)
+            if (i + j + k == 0)
+              std::copy(line, line + channels, best);
+            else if (indices)
               take_row(best, places.data(), line, static_cast<I>(from), channels);
             else
               take_row(best, line, channels);
@@ -177,8 +179,8 @@ void largest(const Tensor& to, const Tensor& indices, const Tensor& from, const 
         if (empty || c.taps == 0) {
           result[i] = least<T>(), result_places[i] = 0;
         } else if (where) {
-          take_columns(result + i, result_places + i, top + c.begin, static_cast<const I*>(places) + c.begin, c.begin, 0,
-                       c.step, c.taps, 1);
+          take_columns(result + i, result_places + i, top + c.begin, static_cast<const I*>(places) + c.begin, c.begin,
+                       0, c.step, c.taps, 1);
         } else {
           take_columns(result + i, top + c.begin, 0, c.step, c.taps, 1);
         }
@@ -193,7 +195,8 @@ template <class T>
 void max_pool_cpu(const Tensor& out, const Tensor& indices, const Tensor& self, const Tensor& samples,
                   const PoolWindows& w) {
   if constexpr (std::is_floating_point_v<pool_compute_t<T>> && sizeof(pool_compute_t<T>) == 4)
-    if (w.positions_in() < std::numeric_limits<int32_t>::max()) return largest<T, int32_t>(out, indices, self, samples, w);
+    if (w.positions_in() < std::numeric_limits<int32_t>::max())
+      return largest<T, int32_t>(out, indices, self, samples, w);
   largest<T, int64_t>(out, indices, self, samples, w);
 }
 
@@ -220,17 +223,28 @@ void max_pool_backward_cpu(const Tensor& grad_input, const Tensor& grad_output, 
       const int64_t in_base = start(places), out_base = start(outputs);
       C* sums = memory.data();
       int64_t step = count;
+      bool wrong = false;
       if constexpr (std::is_same_v<T, C>) sums = dx + in_base, step = row;
-      for (int64_t p = 0; p < places; ++p) std::fill(sums + p * step, sums + p * step + count, C(0));
-      for (int64_t o = 0; o < outputs; ++o)
-        for (int64_t c = 0; c < count; ++c) {
-          const int64_t from = out_base + o * row + c, at = where[from];
-          TENON_CHECK(at >= 0 && at < places, IndexError, "max_pool_backward: indices: expected 0 to ", places - 1,
-                      ", got ", at);
-          sums[at * step + c] += static_cast<C>(g[from]);
-        }
+      if (step == count)
+        std::fill(sums, sums + places * count, C(0));
+      else
+        for (int64_t p = 0; p < places; ++p) std::fill(sums + p * step, sums + p * step + count, C(0));
+      for (int64_t o = 0; o < outputs; ++o) {
+        const int64_t* const at = where + out_base + o * row;
+        for (int64_t c = 0; c < count; ++c) wrong |= static_cast<uint64_t>(at[c]) >= static_cast<uint64_t>(places);
+      }
+      TENON_CHECK(!wrong, IndexError, "max_pool_backward: indices: expected numbers from 0 to ", places - 1);
+      if (count == 1) {
+        for (int64_t o = 0; o < outputs; ++o)
+          sums[where[out_base + o * row] * step] += static_cast<C>(g[out_base + o * row]);
+      } else {
+        for (int64_t o = 0; o < outputs; ++o)
+          for (int64_t c = 0; c < count; ++c)
+            sums[where[out_base + o * row + c] * step + c] += static_cast<C>(g[out_base + o * row + c]);
+      }
       if constexpr (!std::is_same_v<T, C>)
-        for (int64_t p = 0; p < places; ++p) put_row(dx + in_base + p * row, static_cast<const C*>(sums) + p * step, count);
+        for (int64_t p = 0; p < places; ++p)
+          put_row(dx + in_base + p * row, static_cast<const C*>(sums) + p * step, count);
     }
   });
 }

@@ -62,7 +62,8 @@ void embedding_bag_cuda(const Tensor& output, const Tensor& bag_of, const Tensor
                         const Tensor& per_sample_weights, int64_t mode, int64_t padding_idx) {
   const DeviceGuard guard(output.device());
   const int64_t n = indices.numel(), rows = weight.size(0), columns = weight.size(1), bags = output.size(0);
-  TENON_CHECK(bags < (int64_t(1) << 31), ShapeError, "embedding_bag: offsets: expected fewer than 2^31 bags, got ", bags);
+  TENON_CHECK(bags < (int64_t(1) << 31), ShapeError, "embedding_bag: offsets: expected fewer than 2^31 bags, got ",
+              bags);
   const auto list = [](const Tensor& t) { return static_cast<int64_t*>(t.data_ptr()); };
   const Bags<T> p{static_cast<const T*>(weight.data_ptr()),
                   per_sample_weights.defined() ? static_cast<const T*>(per_sample_weights.data_ptr()) : nullptr,

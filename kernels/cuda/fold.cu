@@ -16,8 +16,7 @@ struct Columns {
   cuda::PoolDivider out[2], kernel[2];  // of the last two dimensions
   int64_t total;
 
-  explicit Columns(const PoolWindows& windows)
-      : w(windows), total(w.n * w.channels * w.window() * w.positions_out()) {
+  explicit Columns(const PoolWindows& windows) : w(windows), total(w.n * w.channels * w.window() * w.positions_out()) {
     for (int d = 0; d < 2; ++d) {
       out[d] = cuda::PoolDivider(w.out[1 + d], total);
       kernel[d] = cuda::PoolDivider(w.kernel[1 + d], total);
@@ -56,7 +55,8 @@ __global__ void __launch_bounds__(cuda::kPoolThreads)
     const int64_t down = o.at[1] + w.padding[1] - y * w.stride[1], ky = PoolWindows::quotient(down, w.dilation[1]);
     if (ky * w.dilation[1] != down) continue;
     for (int64_t x = lo[2]; x < hi[2]; ++x) {
-      const int64_t across = o.at[2] + w.padding[2] - x * w.stride[2], kx = PoolWindows::quotient(across, w.dilation[2]);
+      const int64_t across = o.at[2] + w.padding[2] - x * w.stride[2],
+                    kx = PoolWindows::quotient(across, w.dilation[2]);
       if (kx * w.dilation[2] != across) continue;
       const int64_t row = (o.plane * w.kernel[1] + ky) * w.kernel[2] + kx;
       const T v = columns[(row * w.out[1] + y) * w.out[2] + x];

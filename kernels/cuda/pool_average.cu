@@ -68,8 +68,8 @@ template <class T>
 void avg_pool_backward_cuda(const Tensor& to, const Tensor& from, const PoolWindows& windows) {
   const DeviceGuard guard(to.device());
   const cuda::PoolWalk p(windows, windows.in);
-  cuda::launch(average_backward_kernel<T>, p.blocks(), cuda::kPoolThreads, 0, p,
-               static_cast<const T*>(from.data_ptr()), static_cast<T*>(to.data_ptr()));
+  cuda::launch(average_backward_kernel<T>, p.blocks(), cuda::kPoolThreads, 0, p, static_cast<const T*>(from.data_ptr()),
+               static_cast<T*>(to.data_ptr()));
 }
 
 using Averaged = Join<FloatsAndHalves, Types<int64_t>>;

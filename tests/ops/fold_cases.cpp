@@ -43,7 +43,8 @@ std::vector<Array> columns_of(const Args& a) {
   const auto each = static_cast<int64_t>(from.size());
   Array out = make_array(x.dtype, {channels * each / blocks, blocks});
   if (x.dim() == 4) out.sizes.insert(out.sizes.begin(), x.sizes[0]);
-  out.data.assign(static_cast<std::size_t>(planes * each), is_integral(x.dtype, true) ? Number(int64_t{0}) : Number(0.0));
+  out.data.assign(static_cast<std::size_t>(planes * each),
+                  is_integral(x.dtype, true) ? Number(int64_t{0}) : Number(0.0));
   for (int64_t p = 0; p < planes; ++p)
     for (int64_t i = 0; i < each; ++i)
       if (from[i] >= 0) out.data[p * each + i] = x.data[p * count(in) + from[i]];
@@ -56,7 +57,8 @@ std::vector<Array> image_of(const Args& a) {
   const int64_t planes = (x.dim() == 3 ? x.sizes[0] : 1) * rows / window, pixels = count(in);
   Array out = make_array(x.dtype, {rows / window, in[0], in[1]});
   if (x.dim() == 3) out.sizes.insert(out.sizes.begin(), x.sizes[0]);
-  out.data.assign(static_cast<std::size_t>(planes * pixels), is_integral(x.dtype, true) ? Number(int64_t{0}) : Number(0.0));
+  out.data.assign(static_cast<std::size_t>(planes * pixels),
+                  is_integral(x.dtype, true) ? Number(int64_t{0}) : Number(0.0));
   out.scale.assign(out.data.size(), 0);
   const int64_t each = x.numel() / std::max<int64_t>(1, planes);
   for (int64_t p = 0; p < planes; ++p)
@@ -76,7 +78,10 @@ std::vector<Array> image_of(const Args& a) {
 }
 
 void fold_rows() {
-  op_case(op::im2col).dtypes(kAll).gradient().reference(columns_of)
+  op_case(op::im2col)
+      .dtypes(kAll)
+      .gradient()
+      .reference(columns_of)
       .samples([](Inputs& in) {
         in.add({in.tensor({2, 3, 4, 5}), ints({2, 3})});
         in.add({in.tensor({2, 4, 5}), 3, 1, 1, 2});
@@ -84,12 +89,29 @@ void fold_rows() {
         in.add({in.tensor({1, 1, 2, 2}), 1, 1, 3, 2});
         in.add({in.tensor({0, 2, 4, 4}), 2});
       })
-      .error<ShapeError>("self", [](Inputs& in) { in.add({in.tensor({2, 0, 4, 4}), 2}); })
-      .error<ShapeError>("kernel_size", [](Inputs& in) { in.add({in.tensor({2, 1, 1, 4}), 2}); })
-      .error<ShapeError>("padding", [](Inputs& in) { in.add({in.tensor({2, 4, 4}), 2, 1, ints({0, 0, 0})}); })
-      .error<ValueError>("stride", [](Inputs& in) { in.add({in.tensor({2, 4, 4}), 2, 1, 0, 0}); })
-      .error<ValueError>("padding", [](Inputs& in) { in.add({in.tensor({2, 4, 4}), 2, 1, -1}); });
-  op_case(op::col2im).dtypes(kAll).gradient().reference(image_of)
+      .error<ShapeError>("self",
+                         [](Inputs& in) {
+                           in.add({in.tensor({2, 0, 4, 4}), 2});
+                         })
+      .error<ShapeError>("kernel_size",
+                         [](Inputs& in) {
+                           in.add({in.tensor({2, 1, 1, 4}), 2});
+                         })
+      .error<ShapeError>("padding",
+                         [](Inputs& in) {
+                           in.add({in.tensor({2, 4, 4}), 2, 1, ints({0, 0, 0})});
+                         })
+      .error<ValueError>("stride",
+                         [](Inputs& in) {
+                           in.add({in.tensor({2, 4, 4}), 2, 1, 0, 0});
+                         })
+      .error<ValueError>("padding", [](Inputs& in) {
+        in.add({in.tensor({2, 4, 4}), 2, 1, -1});
+      });
+  op_case(op::col2im)
+      .dtypes(kAll)
+      .gradient()
+      .reference(image_of)
       .samples([](Inputs& in) {
         in.add({in.tensor({2, 3 * 6, 9}), ints({4, 5}), ints({2, 3})});
         in.add({in.tensor({2 * 9, 6}), ints({4, 5}), 3, 1, 1, 2});
@@ -97,10 +119,21 @@ void fold_rows() {
         in.add({in.tensor({0, 4, 9}), 4, 2});
       })
       .errors_name("fold")
-      .error<ShapeError>("self", [](Inputs& in) { in.add({in.tensor({1, 5, 9}), 4, 2}); })
-      .error<ShapeError>("blocks", [](Inputs& in) { in.add({in.tensor({1, 4, 8}), 4, 2}); })
-      .error<ShapeError>("output_size", [](Inputs& in) { in.add({in.tensor({1, 4, 9}), ints({4, 4, 4}), 2}); })
-      .error<ValueError>("output_size", [](Inputs& in) { in.add({in.tensor({1, 4, 9}), -4, 2}); });
+      .error<ShapeError>("self",
+                         [](Inputs& in) {
+                           in.add({in.tensor({1, 5, 9}), 4, 2});
+                         })
+      .error<ShapeError>("blocks",
+                         [](Inputs& in) {
+                           in.add({in.tensor({1, 4, 8}), 4, 2});
+                         })
+      .error<ShapeError>("output_size",
+                         [](Inputs& in) {
+                           in.add({in.tensor({1, 4, 9}), ints({4, 4, 4}), 2});
+                         })
+      .error<ValueError>("output_size", [](Inputs& in) {
+        in.add({in.tensor({1, 4, 9}), -4, 2});
+      });
 
   // Element [.., c, y * r + i, x * r + j] is element [.., (c * r + i) * r + j, y, x] of the other.
   const auto shuffled = [](bool back) {
@@ -124,7 +157,10 @@ void fold_rows() {
       })};
     };
   };
-  op_case(op::pixel_shuffle).dtypes(kAll).gradient().reference(shuffled(false))
+  op_case(op::pixel_shuffle)
+      .dtypes(kAll)
+      .gradient()
+      .reference(shuffled(false))
       .samples([](Inputs& in) {
         in.add({in.tensor({2, 8, 2, 3}), 2});
         in.add({in.tensor({9, 1, 2}), 3});
@@ -132,18 +168,36 @@ void fold_rows() {
         in.add({in.tensor({2, 2, 3}), 1}).no_destinations();
         in.add({in.tensor({1, 4, 0, 2}), 2});
       })
-      .error<ShapeError>("channels", [](Inputs& in) { in.add({in.tensor({7, 2, 2}), 2}); })
-      .error<ShapeError>("self", [](Inputs& in) { in.add({in.tensor({2, 2}), 1}); })
-      .error<ValueError>("upscale_factor", [](Inputs& in) { in.add({in.tensor({4, 2, 2}), 0}); });
-  op_case(op::pixel_unshuffle).dtypes(kAll).gradient().reference(shuffled(true))
+      .error<ShapeError>("channels",
+                         [](Inputs& in) {
+                           in.add({in.tensor({7, 2, 2}), 2});
+                         })
+      .error<ShapeError>("self",
+                         [](Inputs& in) {
+                           in.add({in.tensor({2, 2}), 1});
+                         })
+      .error<ValueError>("upscale_factor", [](Inputs& in) {
+        in.add({in.tensor({4, 2, 2}), 0});
+      });
+  op_case(op::pixel_unshuffle)
+      .dtypes(kAll)
+      .gradient()
+      .reference(shuffled(true))
       .samples([](Inputs& in) {
         in.add({in.tensor({2, 2, 4, 6}), 2});
         in.add({in.tensor({1, 3, 6}), 3});
         in.add({in.tensor({1, 2, 0, 2}), 2});
       })
-      .error<ShapeError>("self", [](Inputs& in) { in.add({in.tensor({1, 5, 4}), 2}); })
-      .error<ValueError>("downscale_factor", [](Inputs& in) { in.add({in.tensor({4, 2, 2}), -1}); });
-  op_case(op::channel_shuffle).dtypes(kAll).gradient()
+      .error<ShapeError>("self",
+                         [](Inputs& in) {
+                           in.add({in.tensor({1, 5, 4}), 2});
+                         })
+      .error<ValueError>("downscale_factor", [](Inputs& in) {
+        in.add({in.tensor({4, 2, 2}), -1});
+      });
+  op_case(op::channel_shuffle)
+      .dtypes(kAll)
+      .gradient()
       .reference([](const Args& a) {
         const Array x = a.array(0);
         const int64_t groups = a.integer(1), each = x.sizes[1] / groups;
@@ -157,16 +211,24 @@ void fold_rows() {
         in.add({in.tensor({1, 8, 3}), 2});
         in.add({in.tensor({1, 4, 0, 3}), 2});
       })
-      .error<ShapeError>("channels", [](Inputs& in) { in.add({in.tensor({1, 6, 2, 2}), 4}); })
-      .error<ShapeError>("self", [](Inputs& in) { in.add({in.tensor({6, 2}), 3}); })
-      .error<ValueError>("groups", [](Inputs& in) { in.add({in.tensor({1, 6, 2}), 0}); });
+      .error<ShapeError>("channels",
+                         [](Inputs& in) {
+                           in.add({in.tensor({1, 6, 2, 2}), 4});
+                         })
+      .error<ShapeError>("self",
+                         [](Inputs& in) {
+                           in.add({in.tensor({6, 2}), 3});
+                         })
+      .error<ValueError>("groups", [](Inputs& in) {
+        in.add({in.tensor({1, 6, 2}), 0});
+      });
 }
 
 struct Bags {
   Array output, bag_of, counts, places;
 };
-Bags bags_of(const Array& weight, const Sizes& indices, const Sizes& offsets, int64_t mode, const Array& scales, bool last,
-             int64_t padding) {
+Bags bags_of(const Array& weight, const Sizes& indices, const Sizes& offsets, int64_t mode, const Array& scales,
+             bool last, int64_t padding) {
   const auto n = static_cast<int64_t>(indices.size()), columns = weight.sizes[1];
   const int64_t bags = static_cast<int64_t>(offsets.size()) - (last ? 1 : 0);
   Bags r{make_array(weight.dtype, {bags, columns}), make_array(kInt64, {n}), make_array(kInt64, {bags}),
@@ -207,7 +269,10 @@ Sizes integers_of(const Array& a) {
 }
 
 void bag_rows() {
-  op_case(op::embedding_bag_forward).dtypes(kFloats).gradient().gradient_of(1u | 1u << 4, 1)
+  op_case(op::embedding_bag_forward)
+      .dtypes(kFloats)
+      .gradient()
+      .gradient_of(1u | 1u << 4, 1)
       .errors_name("embedding_bag")
       .reference([](const Args& a) {
         const Bags r = bags_of(a.array(0), integers_of(a.array(1)), integers_of(a.array(2)), a.integer(3), a.array(4),
@@ -218,21 +283,27 @@ void bag_rows() {
         for (const int64_t mode : {0, 1, 2}) {
           in.add({in.tensor({5, 3}), in.index({7}, 5), in.integers({0, 2, 2, 5}), mode, Tensor()});
           in.add({in.tensor({5, 3}), in.index({7}, 5), in.integers({0, 3, 7}), mode, Tensor(), false, true, 1});
-          in.add({in.tensor({4, 2}), in.integers({1, 1, 3, 1}), in.integers({0, 1}), mode, Tensor(), mode != 2});
+          in.add({in.tensor({4, 2}), in.integers({1, 1, 3, 1}), in.integers({0, 1}), mode, Tensor(), mode != 2})
+              .no_gradient();
           in.add({in.tensor({4, 70}), in.index({9}, 4), in.integers({0, 4}), mode, Tensor(), false, false, 2});
         }
         in.add({in.tensor({5, 3}), in.index({6}, 5), in.integers({0, 1, 4}), 0, in.tensor({6})});
         in.add({in.tensor({5, 3}), in.index({6}, 5), in.integers({0, 1, 4, 5}), 0, in.tensor({6}), false, true, 0});
         in.add({in.tensor({5, 3}), in.integers({}, {0}), in.integers({0, 0}), 1, Tensor()});
       })
-      .error<IndexError>("input", [](Inputs& in) {
-        in.add({in.tensor({3, 2}), in.integers({0, 3}), in.integers({0}), 0, Tensor()});
-        in.add({in.tensor({3, 2}), in.integers({0, -1}), in.integers({0}), 0, Tensor()});
-      })
+      .error<IndexError>("input",
+                         [](Inputs& in) {
+                           in.add({in.tensor({3, 2}), in.integers({0, 3}), in.integers({0}), 0, Tensor()});
+                           in.add({in.tensor({3, 2}), in.integers({0, -1}), in.integers({0}), 0, Tensor()});
+                         })
       .error<IndexError>("offsets", [](Inputs& in) {
         in.add({in.tensor({3, 2}), in.integers({0, 1}), in.integers({0, 3}), 0, Tensor()});
       });
-  op_case(op::embedding_bag).dtypes(kFloats).gradient().gradient_of(1u << 1 | 1u << 8).no_inplace()
+  op_case(op::embedding_bag)
+      .dtypes(kFloats)
+      .gradient()
+      .gradient_of(1u << 1 | 1u << 8)
+      .no_inplace()
       .reference([](const Args& a) {
         const Array input = a.array(0);
         Array weight = a.array(1), offsets = a.array(2);
@@ -248,32 +319,49 @@ void bag_rows() {
         for (const char* mode : {"sum", "mean", "max"}) {
           in.add({in.index({3, 4}, 5), in.tensor({5, 3})}, {{"mode", mode}});
           in.add({in.index({7}, 5), in.tensor({5, 3}), in.integers({0, 0, 3})}, {{"mode", mode}, {"padding_idx", -2}});
-          in.add({in.index({7}, 5), in.tensor({5, 3}), in.integers({0, 2, 6})}, {{"mode", mode}, {"include_last_offset", true}});
+          in.add({in.index({7}, 5), in.tensor({5, 3}), in.integers({0, 2, 6})},
+                 {{"mode", mode}, {"include_last_offset", true}});
           in.add({in.index({0, 3}, 5), in.tensor({5, 3})}, {{"mode", mode}});
         }
         in.add({in.index({3, 4}, 5), in.tensor({5, 3})},
                {{"mode", "sum"}, {"per_sample_weights", in.tensor({3, 4})}, {"padding_idx", 1}});
-        in.add({in.index({8}, 4), in.tensor({4, 3}), in.integers({0, 3})}, {{"mode", "mean"}, {"scale_grad_by_freq", true}})
+        in.add({in.index({8}, 4), in.tensor({4, 3}), in.integers({0, 3})},
+               {{"mode", "mean"}, {"scale_grad_by_freq", true}})
             .no_gradient();
       })
-      .error<ValueError>("mode", [](Inputs& in) { in.add({in.index({3, 4}, 5), in.tensor({5, 3})}, {{"mode", "prod"}}); })
-      .error<ValueError>("per_sample_weights",
+      .error<ValueError>("mode",
                          [](Inputs& in) {
-                           in.add({in.index({3, 4}, 5), in.tensor({5, 3})}, {{"per_sample_weights", in.tensor({3, 4})}});
+                           in.add({in.index({3, 4}, 5), in.tensor({5, 3})}, {{"mode", "prod"}});
                          })
+      .error<ValueError>(
+          "per_sample_weights",
+          [](Inputs& in) {
+            in.add({in.index({3, 4}, 5), in.tensor({5, 3})}, {{"per_sample_weights", in.tensor({3, 4})}});
+          })
       .error<ShapeError>("per_sample_weights",
                          [](Inputs& in) {
                            in.add({in.index({3, 4}, 5), in.tensor({5, 3})}, {{"per_sample_weights", in.tensor({3})}});
                          })
-      .error<ShapeError>("offsets", [](Inputs& in) { in.add({in.index({3}, 5), in.tensor({5, 3})}); })
-      .error<ShapeError>("offsets", [](Inputs& in) { in.add({in.index({3, 4}, 5), in.tensor({5, 3}), in.integers({0})}); })
-      .error<ValueError>("scale_grad_by_freq",
+      .error<ShapeError>("offsets",
                          [](Inputs& in) {
-                           in.add({in.index({3, 4}, 5), in.tensor({5, 3})}, {{"mode", "max"}, {"scale_grad_by_freq", true}});
+                           in.add({in.index({3}, 5), in.tensor({5, 3})});
                          })
+      .error<ShapeError>("offsets",
+                         [](Inputs& in) {
+                           in.add({in.index({3, 4}, 5), in.tensor({5, 3}), in.integers({0})});
+                         })
+      .error<ValueError>(
+          "scale_grad_by_freq",
+          [](Inputs& in) {
+            in.add({in.index({3, 4}, 5), in.tensor({5, 3})}, {{"mode", "max"}, {"scale_grad_by_freq", true}});
+          })
       .error<ValueError>("padding_idx",
-                         [](Inputs& in) { in.add({in.index({3, 4}, 5), in.tensor({5, 3})}, {{"padding_idx", 5}}); })
-      .error<DtypeError>("input", [](Inputs& in) { in.add({in.tensor({3, 4}), in.tensor({5, 3})}); });
+                         [](Inputs& in) {
+                           in.add({in.index({3, 4}, 5), in.tensor({5, 3})}, {{"padding_idx", 5}});
+                         })
+      .error<DtypeError>("input", [](Inputs& in) {
+        in.add({in.tensor({3, 4}), in.tensor({5, 3})});
+      });
 }
 
 }  // namespace
