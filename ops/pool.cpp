@@ -192,7 +192,7 @@ std::tuple<Tensor, Tensor> maximum(Call& call, const Tensor& self, const Geometr
   const Device device = call.device_of({&self, &samples});
   TENON_CHECK(!is_complex(self.dtype()) && self.dtype() != kBool, DtypeError, g.who,
               ": self: expected real numbers, got ", self.dtype());
-  const MemoryFormat format = format_of(self, g.n);
+  const MemoryFormat format = samples.defined() ? MemoryFormat::contiguous : format_of(self, g.n);
   const Tensor out = dense_output(call, 0, g.sizes, self.dtype(), device, {&self, &samples}, format);
   Tensor indices;
   if (with_indices) indices = dense_output(call, 1, g.sizes, kInt64, device, {&self, &samples}, format);

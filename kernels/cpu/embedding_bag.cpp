@@ -14,24 +14,36 @@
 HWY_BEFORE_NAMESPACE();
 namespace tenon::cpu::HWY_NAMESPACE {
 
-/// sum[c] += the rows that count, times their scales; a block of columns stays in registers.
+/// sum = the rows that count, times their scales; a block of four vectors stays in registers.
 template <class T, class C>
 void add_rows(C* sum, const T* w, int64_t columns, const int64_t* index, const T* scales, int64_t begin, int64_t end,
               int64_t padding_idx) {
-  constexpr int64_t kBlock = 64;
-  for (int64_t c = 0; c < columns; c += kBlock) {
-    const int64_t count = std::min(kBlock, columns - c);
-    C block[kBlock] = {}, memory[kBlock];
+  const hn::ScalableTag<C> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d)), block = 4 * lanes;
+  C memory[4 * hn::MaxLanes(hn::ScalableTag<C>())];
+  int64_t c = 0;
+  for (; c + block <= columns; c += block) {
+    auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
     for (int64_t i = begin; i < end; ++i) {
       if (index[i] == padding_idx) continue;
-      const C* const row = row_as(w + index[i] * columns + c, memory, count);
-      const C scale = scales ? static_cast<C>(scales[i]) : C(1);
-      if (count == kBlock)
-        for (int64_t k = 0; k < kBlock; ++k) block[k] += row[k] * scale;
-      else
-        for (int64_t k = 0; k < count; ++k) block[k] += row[k] * scale;
+      const C* const row = row_as(w + index[i] * columns + c, memory, block);
+      const auto scale = hn::Set(d, scales ? static_cast<C>(scales[i]) : C(1));
+      s0 = hn::MulAdd(hn::LoadU(d, row), scale, s0);
+      s1 = hn::MulAdd(hn::LoadU(d, row + lanes), scale, s1);
+      s2 = hn::MulAdd(hn::LoadU(d, row + 2 * lanes), scale, s2);
+      s3 = hn::MulAdd(hn::LoadU(d, row + 3 * lanes), scale, s3);
     }
-    std::copy(block, block + count, sum + c);
+    hn::StoreU(s0, d, sum + c);
+    hn::StoreU(s1, d, sum + c + lanes);
+    hn::StoreU(s2, d, sum + c + 2 * lanes);
+    hn::StoreU(s3, d, sum + c + 3 * lanes);
+  }
+  std::fill(sum + c, sum + columns, C(0));
+  for (int64_t i = begin; i < end && c < columns; ++i) {
+    if (index[i] == padding_idx) continue;
+    const C scale = scales ? static_cast<C>(scales[i]) : C(1);
+    const T* const row = w + index[i] * columns;
+    for (int64_t k = c; k < columns; ++k) sum[k] += static_cast<C>(row[k]) * scale;
   }
 }
 
