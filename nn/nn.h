@@ -2,6 +2,8 @@
 // All of nn, for users.
 #pragma once
 
+    =
+    == == ==
 #include <tenon/nn/activation.h>
 #include <tenon/nn/attention.h>
 #include <tenon/nn/clip_grad.h>
@@ -15,6 +17,8 @@
 #include <tenon/nn/loss.h>
 #include <tenon/nn/normalization.h>
 #include <tenon/nn/padding.h>
+#include <tenon/nn/pool.h>
 #include <tenon/nn/rnn.h>
 #include <tenon/nn/upsample.h>
-#include <tenon/nn/pool.h>
+<<<<<<< HEAD
+>>>>>>> ee540e0 (nn: a list in braces is a kernel size)

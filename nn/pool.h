@@ -17,6 +17,7 @@ class TENON_API MaxPool : public Module {
  public:
   explicit MaxPool(IntArrayRef kernel_size, IntArrayRef stride = {}, IntArrayRef padding = 0, IntArrayRef dilation = 1,
                    bool ceil_mode = false);
+  explicit MaxPool(const int64_t (&kernel_size)[N]) : MaxPool(IntArrayRef(kernel_size, N)) {}
   Tensor forward(const Tensor& input) override;
   /// With the position of each maximum in its plane, for MaxUnpool.
   std::tuple<Tensor, Tensor> with_indices(const Tensor& input);
@@ -29,6 +30,7 @@ class TENON_API AvgPool : public Module {
  public:
   explicit AvgPool(IntArrayRef kernel_size, IntArrayRef stride = {}, IntArrayRef padding = 0, bool ceil_mode = false,
                    bool count_include_pad = true, std::optional<int64_t> divisor_override = {});
+  explicit AvgPool(const int64_t (&kernel_size)[N]) : AvgPool(IntArrayRef(kernel_size, N)) {}
   Tensor forward(const Tensor& input) override;
   std::string describe() const override;
   PoolList kernel_size, stride, padding;
@@ -56,6 +58,7 @@ template <int N>
 class TENON_API MaxUnpool : public ModuleOf<MaxUnpool<N>> {
  public:
   explicit MaxUnpool(IntArrayRef kernel_size, IntArrayRef stride = {}, IntArrayRef padding = 0);
+  explicit MaxUnpool(const int64_t (&kernel_size)[N]) : MaxUnpool(IntArrayRef(kernel_size, N)) {}
   /// `output_size` resolves which of the sizes that pool to input's is meant.
   Tensor forward(const Tensor& input, const Tensor& indices, const std::vector<int64_t>& output_size = {});
   std::string describe() const override;
@@ -116,6 +119,7 @@ struct TENON_API LocalResponseNorm : Module {
 class TENON_API Unfold : public Module {
  public:
   explicit Unfold(IntArrayRef kernel_size, IntArrayRef dilation = 1, IntArrayRef padding = 0, IntArrayRef stride = 1);
+  explicit Unfold(const int64_t (&kernel_size)[2]) : Unfold(IntArrayRef(kernel_size, 2)) {}
   Tensor forward(const Tensor& input) override;
   std::string describe() const override;
   PoolList kernel_size, dilation, padding, stride;

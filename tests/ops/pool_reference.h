@@ -170,8 +170,9 @@ inline std::vector<Array> put_back(const Array& a, const Array& positions, const
   const int64_t per_plane = count(p.in), from = a.numel() / std::max<int64_t>(1, p.planes());
   for (int64_t i = 0; i < a.numel(); ++i) {
     const auto to = static_cast<std::size_t>(i / from * per_plane + positions.data[static_cast<std::size_t>(i)].i);
-    out.data[to] = Number(out.data[to].re() + a.data[static_cast<std::size_t>(i)].re());
-    out.scale[to] += std::abs(a.data[static_cast<std::size_t>(i)].re());
+    const Number& v = a.data[static_cast<std::size_t>(i)];
+    out.data[to] = is_integral(a.dtype) ? Number(out.data[to].i + v.i) : Number(out.data[to].re() + v.re());
+    out.scale[to] += std::abs(v.re());
   }
   return {out};
 }
