@@ -2,8 +2,6 @@
 // All of nn, for users.
 #pragma once
 
-    =
-    == == ==
 #include <tenon/nn/activation.h>
 #include <tenon/nn/attention.h>
 #include <tenon/nn/clip_grad.h>
@@ -20,5 +18,3 @@
 #include <tenon/nn/pool.h>
 #include <tenon/nn/rnn.h>
 #include <tenon/nn/upsample.h>
-<<<<<<< HEAD
->>>>>>> ee540e0 (nn: a list in braces is a kernel size)
