@@ -2,6 +2,7 @@
 #include <tenon/dispatch/capture.h>
 #include <tenon/dispatch/layers.h>
 #include <tenon/dispatch/ordered_call.h>
+#include <tenon/streams/graph.h>
 #include <tenon/streams/order.h>
 #include <tenon/streams/safety.h>
 
@@ -31,7 +32,9 @@ void run_backend(const LayerCall& c) {
     return;
   }
   const BelowLayersGuard below;
-  if (__atomic_load_n(&tenon::detail::stream_safety_mode, __ATOMIC_RELAXED)) [[unlikely]]
+  // What is captured does not run now; the graph keeps its order.
+  if (__atomic_load_n(&tenon::detail::stream_safety_mode, __ATOMIC_RELAXED) && !tenon::detail::thread_capture())
+      [[unlikely]]
     return run_ordered(c);
   c.op.run_boxed(c.form, c.args, c.destinations, c.results);
 }

@@ -7,6 +7,7 @@
 #include <tenon/memory/host_memory.h>
 #include <tenon/memory/sim_memory.h>
 #include <tenon/streams/failure.h>
+#include <tenon/streams/graph.h>
 #include <tenon/streams/raw_streams.h>
 #include <tenon/streams/safety.h>
 
@@ -178,7 +179,8 @@ DataPtr allocate(Device device, int64_t bytes) {
   device = resolve(device);
   const Stream stream = current_stream(device);
   const DataPtr memory = take(find(static_cast<int>(device.type()), device), bytes, stream);
-  if (__atomic_load_n(&detail::stream_safety_mode, __ATOMIC_RELAXED) && memory.context) [[unlikely]]
+  if (__atomic_load_n(&detail::stream_safety_mode, __ATOMIC_RELAXED) && memory.context && !detail::thread_capture())
+      [[unlikely]]
     touch_fresh(static_cast<Block*>(memory.context), stream);
   return memory;
 }
