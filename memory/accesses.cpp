@@ -179,6 +179,23 @@ void mend(const std::vector<Conflict>& conflicts) {
   }
 }
 
+// Somebody reads host memory that a copy may still write to.
+void await_copy(StorageImpl* storage) {
+  if (detail::in_device_work()) return;  // a host callback comes behind what its stream did before
+  const StreamSafety mode = stream_safety();
+  if (mode == StreamSafety::off || !is_tracked(storage)) return storage->set_in_flight(false);
+  const Touch touch{storage, Stream(), 0, storage->bytes(), false, "host memory"};
+  const Findings found = look({&touch, 1}, nullptr);
+  if (!found.conflicts.empty()) {
+    if (mode == StreamSafety::check) raise(found.conflicts[0], current_operator ? current_operator : "data_ptr");
+    detail::count_race();
+    block_of(storage)->accesses->landed.synchronize();
+    mend(look({&touch, 1}, nullptr).conflicts);  // copies of two streams: one event knows one of them
+  }
+  storage->set_in_flight(false);
+}
+[[maybe_unused]] const bool hooked = (detail::set_await_device(&await_copy), true);
+
 }  // namespace
 
 bool is_tracked(const StorageImpl* s) noexcept {
@@ -218,6 +235,7 @@ void touch_fresh(Block* block, const Stream& stream) noexcept {
 
 void note_landing(StorageImpl* storage, const Stream& stream) {
   if (AccessRecord* record = block_of(storage)->accesses) record->landed.record(stream);
+  storage->set_in_flight(true);
 }
 
 // ---- memory that goes back: Note [Reuse] ----

@@ -4,7 +4,7 @@
 // Note [Stream safety]. Work of one stream runs in order, work of two only as far as events and waits say. With
 // `check`, every operator that touches memory which another stream touched before it, one of them writing, throws
 // RaceError unless its stream waits for the other: both operators and streams are named. So does a read on the host of
-// memory that a copy may still be writing to (an operator, item), and an operator whose memory was
+// memory that a copy may still be writing to (data_ptr, item, accessor, printing), and an operator whose memory was
 // given back while another stream, of which record_stream has not told, still used it. With `automatic`, tenon inserts
 // the wait in the first two cases and tells the allocator in the third. The answer follows from what the program said,
 // not from what the device was doing just then, so one run is enough.

@@ -158,6 +158,15 @@ inline float aliasing_is_no_order(Device d, int64_t n) {
   return seen;
 }
 // The result of a non_blocking copy to the host is read before it is there.
+inline float landed_too_early(Device d, int64_t n) {
+  Tensor x = filled(d, n, 1);
+  Tensor host = zeros({n}, TensorOptions(kCPU).pinned_memory(true));
+  x.add_(1).mul_(2);
+  host.copy_(x, true);
+  const float seen = host.data_ptr<float>()[n - 1];
+  synchronize(d);
+  return seen;
+}
 inline float landed_too_early_in_an_operator(Device d, int64_t n) {
   Tensor x = filled(d, n, 1);
   Tensor host = zeros({n}, TensorOptions(kCPU).pinned_memory(true));
@@ -186,6 +195,7 @@ inline const std::vector<Race>& races() {
       {"event recorded before the last use", event_too_early, 3, {"fill", "add", "read"}},
       {"handle of a destroyed stream", reused_handle, 4, {"mul", "read", "write"}},
       {"streams that alias elsewhere", aliasing_is_no_order, 3, {"mul", "add"}},
+      {"host reads a copy too early", landed_too_early, 4, {"data_ptr", "host", "copy"}, true},
       {"operator on the host reads a copy too early",
        landed_too_early_in_an_operator,
        4,

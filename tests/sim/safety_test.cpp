@@ -232,6 +232,52 @@ TEST_CASE("sim safety: reuse is found wherever the memory went, once, and not af
   sim::configure({});
 }
 
+TEST_CASE("sim safety: host memory remembers the copy to it", "[safety]") {
+  sim::configure({.devices = 1, .schedule = sim::Schedule::lazy});
+  const Tensor x = full({8}, 3.0, device(kSim0));
+  const auto accesses = std::vector<std::pair<const char*, float (*)(const Tensor&)>>{
+      {"data_ptr", [](const Tensor& t) { return *static_cast<float*>(t.data_ptr()); }},
+      {"accessor", [](const Tensor& t) { return t.accessor<float, 1>()[7]; }},
+      {"span", [](const Tensor& t) { return t.span<float>()[1]; }},
+      {"item", [](const Tensor& t) { return t.select(0, 2).item<float>(); }},
+      {"to_vector", [](const Tensor& t) { return t.to_vector<float>()[3]; }},
+      {"print", [](const Tensor& t) { return t.str().find("3") != std::string::npos ? 3.0f : 0.0f; }},
+      {"operator", [](const Tensor& t) { return (t + 0).to_vector<float>()[0]; }},
+      {"view",
+       [](const Tensor& t) {
+         return t.view({2, 4}).slice(0, 1).data_ptr<float>()[0];
+       }},
+  };
+  for (const auto& [name, access] : accesses) {
+    CAPTURE(name);
+    {
+      const SafetyGuard safety(StreamSafety::check);
+      const Tensor host = x.to(kCPU, /*non_blocking=*/true);
+      CHECK(host.is_pinned());
+      CHECK_THROWS_AS(access(host), RaceError);
+      CHECK_THROWS_AS(access(host), RaceError);  // still
+      current_stream(kSim0).synchronize();
+      CHECK(access(host) == 3);
+      const Tensor blocking = x.to(kCPU);
+      CHECK(access(blocking) == 3);
+    }
+    const SafetyGuard safety(StreamSafety::automatic);
+    const Tensor host = x.to(kCPU, true);
+    const int64_t waits = sync_count();
+    CHECK(access(host) == 3);
+    CHECK(sync_count() == waits + (cuda::is_available() ? 0 : 1));
+    CHECK(access(host) == 3);
+    CHECK(sync_count() == waits + (cuda::is_available() ? 0 : 1));
+  }
+  // A host callback comes behind the copy on its stream.
+  const SafetyGuard safety(StreamSafety::check);
+  const Tensor host = x.to(kCPU, true);
+  float seen = 0;
+  current_stream(kSim0).add_callback([&] { seen = *host.data_ptr<float>(); });
+  synchronize(kSim0);
+  CHECK(seen == 3);
+}
+
 TEST_CASE("sim safety: threads", "[safety][threads]") {
   sim::configure({.devices = 1});
   const SafetyGuard safety(StreamSafety::automatic);
