@@ -11,3 +11,4 @@
 #include <tenon/optim/rmsprop.h>
 #include <tenon/optim/scheduler.h>
 #include <tenon/optim/sgd.h>
+#include <tenon/optim/step_guard.h>
