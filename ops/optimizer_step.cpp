@@ -87,9 +87,9 @@ std::vector<Tensor> optimizer_step(Call& call, TensorList parameters, TensorList
     out.push_back(prepared(states[i], destination(n + i), p, DimVector(p.strides())));
   }
   if (!first.is_meta())
-    op::optimizer_step.kernel(first.backend(), dispatch::key_of(dtype))(TensorList(out.data(), n), moved,
-                                                                        TensorList(out.data() + n, states.size()),
-                                                                        clock, rule, flags, lr, step, a, b, c, d, e, f);
+    op::optimizer_step.kernel(first.backend(), dispatch::key_of(dtype))(
+        TensorList(out.data(), n), moved, TensorList(out.data() + n, states.size()),
+        clock.defined() ? clock.contiguous() : clock, rule, flags, lr, step, a, b, c, d, e, f);
   return out;
 }
 

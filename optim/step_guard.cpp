@@ -41,7 +41,7 @@ void StepGuard::check() {
   look(now.kernels, limits_.max_kernels, " kernels launched");
   look(now.peak, limits_.max_peak, " bytes at the peak");
   restart();
-  TENON_CHECK(text.empty(), BudgetError, "StepGuard: ", text);
+  if (!text.empty()) throw BudgetError("StepGuard: " + text);
 }
 
 }  // namespace tenon::optim

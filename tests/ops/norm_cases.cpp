@@ -87,7 +87,11 @@ Array normalized(const Array& x, const Places& p, const Statistics& s, const Arr
 Array vector_of(const std::vector<double>& v, DType t, Sizes sizes) {
   Array a = make_array(t, std::move(sizes));
   for (std::size_t i = 0; i < a.data.size(); ++i) a.data[i] = v[i];
-  a.scale = {16};
+  // 1 / sqrt(variance) is as inexact as the distances from the mean are: by the inputs' size times its square.
+  double most = 1;
+  for (const Number& n : a.data)
+    if (std::isfinite(n.re())) most = std::max(most, n.re() * n.re());
+  a.scale = {16 * most};
   return a;
 }
 // grad_input, grad_weight, grad_bias.
