@@ -30,11 +30,11 @@ std::string describe(const Node& node) {
   return dynamic_cast<const AccumulateGrad*>(&node) ? "" : " (recorded outside anomaly mode)";
 }
 
-// Throws E(text, more...) if the exception is exactly an E.
-template <class... E, class... More>
-void throw_same(const std::exception& e, const std::string& text, const More&... more) {
+// Throws E(text) if the exception is exactly an E.
+template <class... E>
+void throw_same(const std::exception& e, const std::string& text) {
   const auto one = [&]<class T>(const T*) {
-    if (typeid(e) == typeid(T)) throw T(text, more...);
+    if (typeid(e) == typeid(T)) throw T(text);
   };
   (one(static_cast<const E*>(nullptr)), ...);
 }
@@ -71,13 +71,10 @@ void rethrow_with_place(const Node& node) {
     const std::string text = tenon::detail::concat("backward of ", node.name(), ": ", e.what(), place);
     if (typeid(e) == typeid(OutOfMemoryError))
       throw OutOfMemoryError(text, static_cast<const OutOfMemoryError&>(e).numbers());
-    if (const auto* cuda = dynamic_cast<const CudaError*>(&e)) {
-      throw_same<CudaError, ArchError, CaptureError>(e, text, cuda->failure());
-    }
     throw_same<Error, ShapeError, DtypeError, DeviceError, IndexError, ValueError, AliasError, SchemaError,
-               RegistrationError, IoError, LibraryError, InternalError, std::runtime_error, std::logic_error,
-               std::invalid_argument, std::out_of_range, std::domain_error, std::length_error, std::range_error>(e,
-                                                                                                                 text);
+               RegistrationError, IoError, CudaError, ArchError, CaptureError, LibraryError, InternalError,
+               std::runtime_error, std::logic_error, std::invalid_argument, std::out_of_range, std::domain_error,
+               std::length_error, std::range_error>(e, text);
     throw;
   }
 }

@@ -8,7 +8,6 @@
 #include <tenon/core/operand.h>
 #include <tenon/dispatch/thread_state.h>
 #include <tenon/streams/event.h>
-#include <tenon/streams/graph.h>
 #include <tenon/streams/guard.h>
 
 #include <algorithm>
@@ -133,10 +132,9 @@ class Run {
   void run(Task::Entry& e) {
     Node& node = *e.node;
     std::optional<StreamGuard> stream;
-    const Stream own = stream_of(node);
-    if (!own.device().is_cpu()) {
-      stream.emplace(own);
-      note_stream(own);
+    if (!node.stream().device().is_cpu()) {
+      stream.emplace(node.stream());
+      note_stream(node.stream());
     }
     const std::span<Tensor> grads = e.grads();
     const bool any = std::any_of(grads.begin(), grads.end(), [](const Tensor& t) { return t.defined(); });
@@ -175,7 +173,7 @@ class Run {
     for (std::size_t i = 0; i < edges.size(); ++i) {
       if (!edges[i]) continue;
       Task::Entry& next = *task_.find(edges[i].node.get());
-      if (results[i].defined()) add(next, edges[i].index, static_cast<Tensor&&>(results[i]), own);
+      if (results[i].defined()) add(next, edges[i].index, static_cast<Tensor&&>(results[i]), node.stream());
       if (--next.awaited == 0 && (next.wanted || next.capture >= 0)) task_.push(next);
     }
   }
@@ -235,7 +233,7 @@ class Run {
 
   // A contribution for output `index` of the entry's node, made on stream `from`.
   void add(Task::Entry& e, uint32_t index, Tensor g, const Stream& from) {
-    const Stream to = stream_of(*e.node);
+    const Stream& to = e.node->stream();
     std::optional<StreamGuard> guard;
     if (!to.device().is_cpu()) {
       const Stream source = from.device().is_cpu() ? current_stream(to.device()) : from;
@@ -263,15 +261,6 @@ class Run {
       slot = slot.add(g);
   }
   static bool mode_on() { return grad_enabled(); }
-
-  // Nodes made before a capture, above all those of leaves, have streams that it does not cover: what they do in it
-  // belongs to the stream that leads there.
-  static Stream stream_of(const Node& node) {
-    const Stream& own = node.stream();
-    const tenon::detail::GraphInfo* const graph = tenon::detail::thread_capture();
-    if (!graph || own.device() != graph->stream.device() || tenon::detail::captures(*graph, own)) return own;
-    return current_stream(own.device());
-  }
 
   void note_stream(const Stream& s) {
     if (std::find(used_.begin(), used_.end(), s) == used_.end()) used_.push_back(s);

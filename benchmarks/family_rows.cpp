@@ -12,29 +12,6 @@ using Inputs = FamilyInputs<Tensor>;
 
 Tensor values_of_unique(const Tensor& x) { return unique(x).values; }
 Tensor values_of_unique_consecutive(const Tensor& x) { return unique_consecutive(x).values; }
-Tensor max_pool_gradient(const Tensor& x) {
-  static const Tensor at = std::get<1>(max_pool2d_with_indices(x, 3, 2, 1));
-  static const Tensor g = ones(at.sizes(), x.options());
-  return op::max_pool2d_with_indices_backward(g, x, 3, 2, 1, 1, false, at);
-}
-Tensor avg_pool_gradient(const Tensor& x) {
-  static const Tensor g = avg_pool2d(x, 2);
-  return op::avg_pool_backward(g, x.sizes(), {2, 2}, 2, 0, false, true, {});
-}
-// 32 rows of 64 numbers for each of 1/2048 as many bags.
-Tensor bags(const Inputs& in, const char* mode) {
-  const int64_t bags = in.k.numel() / 2048;
-  EmbeddingBagOptions options;
-  options.mode = mode;
-  return embedding_bag(in.k.slice(0, 0, bags * 32).view({bags, 32}), in.m.view({-1, 64}).slice(0, 0, 1000), {},
-                       options);
-}
-Tensor bag_gradient(const Inputs& in) {
-  static Tensor table = in.m.view({-1, 64}).slice(0, 0, 1000).clone().requires_grad_();
-  Inputs with = in;
-  with.m = table;
-  return autograd::grad({bags(with, "mean").sum()}, {table})[0];
-}
 
 struct Family {
   const char* name;

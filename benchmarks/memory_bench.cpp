@@ -15,7 +15,6 @@
 
 #if defined(TENON_BENCH_CUDA)
 #include <cuda_runtime.h>
-#include <tenon/streams/cuda_check.h>
 #endif
 
 namespace {
@@ -106,13 +105,13 @@ int main(int argc, char** argv) {
     for (const long long bytes : {4LL, 1LL << 20, 64LL << 20}) {
       row("cudaMallocAsync", bytes, 4000, nothing, [bytes] {
         void* p = nullptr;
-        TENON_CUDA(cudaMallocAsync(&p, static_cast<size_t>(bytes), cudaStreamPerThread));
-        TENON_CUDA(cudaFreeAsync(p, cudaStreamPerThread));
+        cudaMallocAsync(&p, static_cast<size_t>(bytes), cudaStreamPerThread);
+        cudaFreeAsync(p, cudaStreamPerThread);
       });
       row("cudaMalloc", bytes, 400, nothing, [bytes] {
         void* p = nullptr;
-        TENON_CUDA(cudaMalloc(&p, static_cast<size_t>(bytes)));
-        TENON_CUDA(cudaFree(p));
+        cudaMalloc(&p, static_cast<size_t>(bytes));
+        cudaFree(p);
       });
     }
   }

@@ -67,16 +67,3 @@ set(CMAKE_CUDA_VISIBILITY_PRESET hidden)
 # What any file with tenon's launch headers needs, ours and users'.
 set(tenon_nvcc_options --extended-lambda --expt-relaxed-constexpr)
 message(STATUS "tenon: CUDA ${CUDAToolkit_VERSION} for ${tenon_cuda_arch_list}")
-# cuDNN's headers: beside the toolkit's, in the system, or those of the pip package. Without them convolutions run on own
-# kernels; the library itself is looked for at run time.
-if(NOT TENON_CUDNN_INCLUDE)
-  find_program(TENON_PYTHON python3)
-  set(pip_folder "")
-  if(TENON_PYTHON)
-    execute_process(COMMAND ${TENON_PYTHON} -c "import nvidia.cudnn as m; print(list(m.__path__)[0] + '/include')"
-                    OUTPUT_VARIABLE pip_folder OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
-  endif()
-  find_path(TENON_CUDNN_INCLUDE cudnn_backend.h HINTS ${CUDAToolkit_INCLUDE_DIRS}
-            PATHS /usr/include/x86_64-linux-gnu /usr/include/aarch64-linux-gnu ${pip_folder})
-endif()
-message(STATUS "tenon: cuDNN headers: ${TENON_CUDNN_INCLUDE}")

@@ -22,12 +22,7 @@ AutogradError::~AutogradError() = default;
 SchemaError::~SchemaError() = default;
 RegistrationError::~RegistrationError() = default;
 IoError::~IoError() = default;
-CudaError::CudaError(std::string message, CudaFailure failure)
-    : Error(static_cast<std::string&&>(message)), failure_(static_cast<CudaFailure&&>(failure)) {}
 CudaError::~CudaError() = default;
-std::string CudaError::detail() const {
-  return failure_.report.empty() ? what() : std::string(what()) + "\n" + failure_.report;
-}
 ArchError::~ArchError() = default;
 CaptureError::~CaptureError() = default;
 LibraryError::~LibraryError() = default;

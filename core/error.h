@@ -43,42 +43,17 @@ TENON_ERROR_TYPE(AutogradError, Error);      ///< gradients: leaves, versions, m
 TENON_ERROR_TYPE(SchemaError, Error);        ///< boxed calls: unknown operator, wrong argument
 TENON_ERROR_TYPE(RegistrationError, Error);  ///< two different kernels for one cell
 TENON_ERROR_TYPE(IoError, Error);            ///< files and their formats
+TENON_ERROR_TYPE(CudaError, Error);          ///< a CUDA API or kernel failure
+TENON_ERROR_TYPE(ArchError, CudaError);      ///< no machine code for this card
+TENON_ERROR_TYPE(CaptureError, CudaError);   ///< not allowed while a graph is captured
 TENON_ERROR_TYPE(LibraryError, Error);       ///< a vendor library is absent or failed
 TENON_ERROR_TYPE(InternalError, Error);      ///< a bug in tenon
+#undef TENON_ERROR_TYPE
 
 /// Numbers an out-of-memory failure was decided on, in bytes.
 struct MemoryNumbers {
   int64_t requested = 0, free = 0, total = 0, reserved = 0, allocated = 0, largest_free_block = 0;
 };
-
-/// What is known of a failing call of a device's API. Unknown: empty, 0, or -1 for line, device and stream.
-struct CudaFailure {
-  int code = 0;          ///< cudaError_t
-  std::string name;      ///< "cudaErrorIllegalAddress"
-  std::string op;        ///< the operator at fault where blame mode found it, else the one that heard of it
-  std::string file;      ///< of the call that heard of it
-  int line = -1;         ///< likewise
-  int device = -1;       ///< ordinal
-  int stream = -1;       ///< Stream::id()
-  MemoryNumbers memory;  ///< of the device
-  std::string report;    ///< the first cause, suspects, the last launches: what detail() adds to what()
-};
-
-/// A failure of a CUDA call or kernel, or of the simulated device.
-class TENON_API CudaError : public Error {
- public:
-  using Error::Error;
-  CudaError(std::string message, CudaFailure failure);
-  ~CudaError() override;
-  const CudaFailure& failure() const noexcept { return failure_; }
-  std::string detail() const override;
-
- private:
-  CudaFailure failure_;
-};
-TENON_ERROR_TYPE(ArchError, CudaError);     ///< no machine code for this card
-TENON_ERROR_TYPE(CaptureError, CudaError);  ///< not allowed while a graph is captured
-#undef TENON_ERROR_TYPE
 
 /// Memory could not be had even after every cached block was given back. Free something and retry.
 class TENON_API OutOfMemoryError : public Error {

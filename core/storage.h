@@ -35,10 +35,6 @@ class TENON_API StorageImpl : public Counted {
   void bump_version() { __atomic_fetch_add(&version_, 1u, __ATOMIC_RELAXED); }
   bool pinned() const { return pinned_; }
   void set_pinned(bool on) { pinned_ = on; }
-  /// A device may still be writing to this host memory: who reads it here asks await_device() first. Set only while
-  /// stream safety is on (streams/safety.h).
-  bool in_flight() const { return __atomic_load_n(&in_flight_, __ATOMIC_ACQUIRE); }
-  void set_in_flight(bool on) { __atomic_store_n(&in_flight_, on, __ATOMIC_RELEASE); }
   /// Replaces the memory (resize_): the old block is returned to its owner.
   void replace(DataPtr memory, int64_t bytes);
 
@@ -49,14 +45,7 @@ class TENON_API StorageImpl : public Counted {
   uint32_t version_ = 0;
   Device device_;
   bool pinned_ = false;
-  bool in_flight_ = false;
 };
 using Storage = Ref<StorageImpl>;
-
-namespace detail {
-/// Waits for the device that writes to `s`, or throws that nobody has: as stream safety says.
-[[gnu::cold]] TENON_API void await_device(StorageImpl* s);
-TENON_API void set_await_device(void (*hook)(StorageImpl*)) noexcept;
-}  // namespace detail
 
 }  // namespace tenon

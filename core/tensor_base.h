@@ -66,17 +66,12 @@ class TENON_API TensorBase {
 
   // --- data -------------------------------------------------------------------------------------------
   /// Address of the first element (device memory for device tensors); null when there are no elements.
-  void* data_ptr() const {
-    const TensorImpl& t = known("data_ptr");
-    if (t.storage() && t.storage()->in_flight()) [[unlikely]]
-      detail::await_device(t.storage().get());
-    return t.data();
-  }
+  void* data_ptr() const { return known("data_ptr").data(); }
   /// The same, typed; DtypeError when T is not the tensor's type.
   template <class T>
   T* data_ptr() const {
     TENON_CHECK(dtype() == dtype_of<T>(), DtypeError, "data_ptr: expected ", dtype_of<T>(), ", got ", dtype());
-    return static_cast<T*>(data_ptr());
+    return static_cast<T*>(impl_->data());
   }
   /// Strided view of host data with N dimensions for element loops; ShapeError, DtypeError or DeviceError.
   template <class T, int N>

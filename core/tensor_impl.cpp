@@ -7,16 +7,7 @@ namespace tenon {
 namespace {
 constinit detail::TensorObserver* tensor_observer = nullptr;
 detail::TensorObserver* observer() { return __atomic_load_n(&tensor_observer, __ATOMIC_ACQUIRE); }
-using AwaitHook = void (*)(StorageImpl*);
-constinit AwaitHook await_hook = nullptr;
 }  // namespace
-
-void detail::await_device(StorageImpl* s) {
-  if (const AwaitHook hook = __atomic_load_n(&await_hook, __ATOMIC_ACQUIRE)) hook(s);
-}
-void detail::set_await_device(void (*hook)(StorageImpl*)) noexcept {
-  __atomic_store_n(&await_hook, hook, __ATOMIC_RELEASE);
-}
 
 detail::TensorObserver::~TensorObserver() = default;
 detail::TensorObserver* detail::exchange_tensor_observer(TensorObserver* observer) noexcept {

@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tenon/dispatch/capture.h>
 #include <tenon/dispatch/layers.h>
-#include <tenon/dispatch/ordered_call.h>
-#include <tenon/streams/graph.h>
-#include <tenon/streams/order.h>
-#include <tenon/streams/safety.h>
 
 namespace tenon::dispatch {
-
 namespace {
 
 LayerFunction tracer_ = nullptr, autocast_ = nullptr, autograd_ = nullptr;
@@ -32,19 +26,8 @@ void run_backend(const LayerCall& c) {
     return;
   }
   const BelowLayersGuard below;
-  // What is captured does not run now; the graph keeps its order.
-  if (__atomic_load_n(&tenon::detail::stream_safety_mode, __ATOMIC_RELAXED) && !tenon::detail::thread_capture())
-      [[unlikely]]
-    return run_ordered(c);
   c.op.run_boxed(c.form, c.args, c.destinations, c.results);
 }
-
-[[maybe_unused]] const bool watching = [] {
-  tenon::detail::set_watch_hook([](bool on) {
-    thread_state.always = on ? thread_state.always | kStreamsLayer : thread_state.always & ~kStreamsLayer;
-  });
-  return true;
-}();
 
 // A layer that is not installed is passed.
 void pass(const LayerCall& c, uint32_t from) {
@@ -88,14 +71,6 @@ void run_below(const LayerCall& call, Layer layer) {
 void run_layers(const OpBase& op, Form form, std::span<Value> args, std::span<const Tensor> destinations,
                 Results& results) {
   const LayerCall call{op, form, args, destinations, results};
-  if (thread_state.always & kCaptureLayer) [[unlikely]]
-    check_capture(call);
-  std::optional<tenon::detail::WatchedOperator> watched;
-  tenon::detail::follow_watch();
-  if (thread_state.always & kStreamsLayer) [[unlikely]] {
-    tenon::detail::check_safety_environment();
-    watched.emplace(op.name());
-  }
   if (!(thread_state.always & kProfilerLayer) || !recorder_)
     return pass(call, thread_state.always == 0 ? kAutogradLayer : kTracerLayer);
   Recorders::run(call, recorder_, nullptr);
@@ -110,8 +85,7 @@ RecordFunctionGuard::RecordFunctionGuard(const RecordHook& hook)
 
 RecordFunctionGuard::~RecordFunctionGuard() {
   recorder_ = previous_;
-  // Other layers may have come or gone meanwhile.
-  thread_state.always = (thread_state.always & ~uint32_t{kProfilerLayer}) | (mask_ & kProfilerLayer);
+  thread_state.always = mask_;
 }
 
 }  // namespace tenon::dispatch

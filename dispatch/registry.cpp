@@ -46,9 +46,6 @@ struct State {
   Contenders<KernelEntry> kernels;
   Contenders<Gradient> gradients;
   const OpBase* first = nullptr;
-  // Once for each further library that registered the same handle: two copies of a plugin whose symbols are global
-  // (RTLD_GLOBAL) share the first one's, which then stays until the last of them goes.
-  std::vector<const OpBase*> again;
   std::vector<Alias> aliases;
 };
 State& state() {
@@ -169,17 +166,13 @@ void Registry::link(const OpBase& op) {
   const std::lock_guard lock(s.mutex);
   const OpBase** last = &s.first;
   for (; *last; last = &(*last)->next_)
-    if (*last == &op) return s.again.push_back(&op);
+    if (*last == &op) return;  // a plugin loaded twice under two names may share one handle
   *last = &op;
 }
 
 void Registry::unlink(const OpBase& op) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
-  if (const auto found = std::find(s.again.begin(), s.again.end(), &op); found != s.again.end()) {
-    s.again.erase(found);
-    return;
-  }
   for (const OpBase** at = &s.first; *at; at = &(*at)->next_) {
     if (*at == &op) {
       *at = op.next_;

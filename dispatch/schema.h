@@ -49,11 +49,11 @@ struct Argument {
 };
 
 struct Schema {
-  static constexpr int kMaxArguments = 26;  // of multi_head_attention_forward
-  std::string_view text;                    ///< the whole string
-  std::string_view name;                    ///< "max"
-  std::string_view overload;                ///< "dim", or empty
-  std::string_view returns;                 ///< text after the arrow
+  static constexpr int kMaxArguments = 14;
+  std::string_view text;      ///< the whole string
+  std::string_view name;      ///< "max"
+  std::string_view overload;  ///< "dim", or empty
+  std::string_view returns;   ///< text after the arrow
   Argument arguments[kMaxArguments];
   int count = 0;
   int results = 1;  ///< 0 for a list of tensors whose length depends on the arguments

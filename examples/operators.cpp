@@ -218,59 +218,6 @@ void norms() {
   // [softmax]
   expect(p, tensor({0, 0, 1}));
 }
-void windows() {
-  // [pool]
-  Tensor x = arange(16, kFloat32).view({1, 4, 4});
-  Tensor means = avg_pool2d(x, 2);                       // 2.5 4.5 10.5 12.5, as [1, 2, 2]
-  auto [top, at] = max_pool2d_with_indices(x, 2);        // 5 7 13 15, which are their positions too
-  Tensor back = max_unpool2d(top, at, 2);                // zeros but there
-  Tensor whole = adaptive_avg_pool2d(x, 1);              // 7.5, whatever the size of x
-  Tensor rows = adaptive_avg_pool2d(x, {kSameSize, 1});  // one mean a row
-  // [pool]
-  expect(means.flatten(), tensor({2.5, 4.5, 10.5, 12.5}));
-  expect(at.flatten(), tensor({5, 7, 13, 15}));
-  expect(sum(back), scalar_tensor(40));
-  expect(whole.flatten(), tensor({7.5}));
-  expect(rows.flatten(), tensor({1.5, 5.5, 9.5, 13.5}));
-  // [fold]
-  Tensor columns = im2col(x, 2, 1, 0, 2);                       // [4, 4]: each block of 2 x 2 is a column
-  Tensor image = fold(columns, 4, 2, 1, 0, 2);                  // x again: the blocks did not overlap
-  Tensor larger = pixel_shuffle(arange(8).view({4, 1, 2}), 2);  // [1, 2, 4]
-  // [fold]
-  expect(columns[0], tensor({0, 2, 8, 10}));
-  expect(image, x);
-  expect(larger.flatten(), tensor({0, 2, 1, 3, 4, 6, 5, 7}));
-  // [embedding_bag]
-  Tensor table = arange(6, kFloat32).view({3, 2});
-  Tensor bags = embedding_bag(tensor({0, 2, 1}), table, tensor({0, 2}));  // means of rows 0 and 2, and of row 1
-  // [embedding_bag]
-  expect(bags.flatten(), tensor({2, 3, 2, 3}));
-}
-
-void images() {
-  Tensor image = arange(4, kFloat32).view({1, 1, 2, 2});  // 0 1, 2 3
-  // [pad]
-  Tensor framed = pad(image, {1, 1, 1, 1});            // zeros around the last two dimensions
-  Tensor mirrored = pad(image[0], {1, 0}, "reflect");  // 1 0 1, 3 2 3
-  Tensor cut = pad(image, {-1, 0});                    // 1, 3
-  // [pad]
-  // [resample]
-  Tensor twice = interpolate(image, {.scale_factor = {2}});  // every entry four times
-  Tensor smooth = interpolate(image, {.size = {3, 3}, .mode = "bilinear", .align_corners = true});
-  Tensor small = interpolate(image, {.size = {1}, .mode = "bilinear", .antialias = true});
-  // [resample]
-  // [grid_sample]
-  Tensor mirror = tensor({-1.0, 0.0, 0.0, 0.0, 1.0, 0.0}).to(kFloat32).view({1, 2, 3});  // x becomes -x
-  Tensor turned = grid_sample(image, affine_grid(mirror, image.sizes()));                // 1 0, 3 2
-  // [grid_sample]
-  expect(framed.sum(), tensor(6));
-  expect(mirrored.flatten(), tensor({1, 0, 1, 3, 2, 3}));
-  expect(cut.flatten(), tensor({1, 3}));
-  expect(twice.sum(), tensor(24));
-  expect(smooth.flatten(), tensor({0.0, 0.5, 1.0, 1.0, 1.5, 2.0, 2.0, 2.5, 3.0}));
-  expect(small.flatten(), tensor({1.5}));
-  expect(turned.flatten(), tensor({1, 0, 3, 2}));
-}
 
 }  // namespace
 
@@ -293,6 +240,4 @@ int main() {
   search();
   counting();
   norms();
-  images();
-  windows();
 }

@@ -43,11 +43,10 @@ TENON_HOST_DEVICE inline Block generate(uint64_t seed, uint64_t counter) {
   return {{c0, c1, c2, c3}};
 }
 
-/// The counter of the first block, and the key; kernels of a graph read what was written before the replay.
+/// The counter of the first block; on the device it reads the base of a replayed graph.
 TENON_HOST_DEVICE inline uint64_t first_block(const PhiloxState& state) {
-  return state.offset + (state.base ? state.base[1] : 0);
+  return state.offset + (state.base ? *state.base : 0);
 }
-TENON_HOST_DEVICE inline uint64_t seed_of(const PhiloxState& state) { return state.base ? state.base[0] : state.seed; }
 
 // --- uniform numbers in [0, 1): as many bits as the type's mantissa holds, so that 1 never comes out ---------------
 template <class T>

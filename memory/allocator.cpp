@@ -6,10 +6,7 @@
 #include <tenon/memory/caching_allocator.h>
 #include <tenon/memory/host_memory.h>
 #include <tenon/memory/sim_memory.h>
-#include <tenon/streams/failure.h>
-#include <tenon/streams/graph.h>
 #include <tenon/streams/raw_streams.h>
-#include <tenon/streams/safety.h>
 
 #include <pthread.h>
 
@@ -54,17 +51,6 @@ void for_each_allocator(F f) {
     }
   }
 }
-
-// For errors of CUDA calls: no lock that usage() takes is held across one.
-[[maybe_unused]] const bool numbers = [] {
-  tenon::detail::set_memory_numbers([](Device device, MemoryNumbers& out) {
-    int64_t peak = 0;
-    CachingAllocator* made =
-        allocators[static_cast<int>(device.type())][device.index()].load(std::memory_order_acquire);
-    if (made) made->usage(out.allocated, peak, out.reserved);
-  });
-  return true;
-}();
 
 void trim_round() {
   for_each_allocator([](CachingAllocator& a) { note_trim_hold(a.trim()); });
@@ -177,12 +163,7 @@ DataPtr allocate(Device device, int64_t bytes) {
     return take(find(0, device), bytes, Stream());
   if (device.is_meta()) return {};
   device = resolve(device);
-  const Stream stream = current_stream(device);
-  const DataPtr memory = take(find(static_cast<int>(device.type()), device), bytes, stream);
-  if (__atomic_load_n(&detail::stream_safety_mode, __ATOMIC_RELAXED) && memory.context && !detail::thread_capture())
-      [[unlikely]]
-    touch_fresh(static_cast<Block*>(memory.context), stream);
-  return memory;
+  return take(find(static_cast<int>(device.type()), device), bytes, current_stream(device));
 }
 
 DataPtr allocate_pinned(int64_t bytes) { return take(pinned(), bytes, Stream()); }

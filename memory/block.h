@@ -16,7 +16,6 @@ namespace tenon::memory {
 
 struct Block;
 struct StreamPool;
-struct AccessRecord;
 
 /// One piece of memory obtained from RawMemory, or (expandable) a range of addresses with memory behind part of it.
 struct Segment {
@@ -41,7 +40,6 @@ struct StreamUse {
   Event event;
   Block* block = nullptr;
   StreamUse* next = nullptr;
-  bool inferred = false;  ///< no stream, but the mark of Note [Reuse] (memory/accesses.h)
 };
 
 enum class BlockState : uint8_t {
@@ -65,8 +63,7 @@ struct alignas(64) Block {
   StreamUse* uses;
   int32_t pending;  ///< outstanding events
   BlockState state;
-  bool small;              ///< its segment's
-  AccessRecord* accesses;  ///< which streams touched it, while stream safety is on (memory/stream_safety.h); owned
+  bool small;  ///< its segment's
 
   Block* list_prev;
   Block* prev;  ///< neighbours in the segment

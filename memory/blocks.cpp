@@ -30,9 +30,8 @@ void raise_to(int64_t& most, int64_t value) {
 
 }  // namespace
 
-CachingAllocator::Request CachingAllocator::make_request(int64_t bytes, const Stream& stream, uint64_t group) const {
-  // What a graph works on stays while it is replayed: never direct.
-  Request r{stream, group, bytes, bytes, bytes, false, settings_.backend == AllocatorBackend::direct && group == 0};
+CachingAllocator::Request CachingAllocator::make_request(int64_t bytes, const Stream& stream) const {
+  Request r{stream, bytes, bytes, bytes, false, settings_.backend == AllocatorBackend::direct};
   if (r.direct || bytes > kLargestRequest)
     return r;  // the latter is refused in from_device; rounding must not overflow
   // Pinned memory that is not to be cached must not share a segment.
@@ -186,7 +185,6 @@ void CachingAllocator::claim(StreamPool* pool) {
 }
 
 void CachingAllocator::give_back(Block* block) {
-  if (block->accesses) drop_accesses(block);
   block->freed_at = __atomic_load_n(&epoch_, __ATOMIC_RELAXED);
   if (Block* left = block->prev; left && left->state == BlockState::free) {
     unlist(left);
@@ -266,7 +264,6 @@ Segment* CachingAllocator::link_segment(const Request& request, StreamPool* pool
 void CachingAllocator::unlink_segment(Segment* segment) {
   StreamPool* pool = segment->pool;
   --pool->blocks;
-  if (segment->first->accesses) drop_accesses(segment->first);
   pool->slab.give(segment->first);
   if (segment->expandable) --pool->ranges;
   if (pool->cursor == segment) pool->cursor = segment->next;

@@ -113,12 +113,11 @@ Block* CachingAllocator::allocate_slow(int64_t bytes, const Stream& stream) {
   if (__atomic_load_n(&pending_events_, __ATOMIC_RELAXED) > 0) finish_pending(/*wait=*/false);
   Request request;
   Block* block = nullptr;
-  const uint64_t group = __atomic_load_n(&routes_on_, __ATOMIC_ACQUIRE) > 0 ? group_for(stream) : 0;
-  for (StreamPool* pool = group == 0 ? recent_pool(stream) : nullptr;;) {
-    if (!pool) pool = find_pool(stream, group);
+  for (StreamPool* pool = recent_pool(stream);;) {
+    if (!pool) pool = find_pool(stream);
     PoolGuard guard(pool);
-    if (pool->id == stream.id() && pool->group == group) {
-      request = make_request(bytes, stream, group);
+    if (pool->id == stream.id()) {
+      request = make_request(bytes, stream);
       block = take_from_cache(request, pool);
       break;
     }
@@ -126,8 +125,6 @@ Block* CachingAllocator::allocate_slow(int64_t bytes, const Stream& stream) {
   }
   if (!block) block = grow(request);
   unpoison(block);
-  if (!suspects_.empty()) [[unlikely]]
-    check_reuse(block, stream);
   return block;
 }
 
@@ -135,7 +132,6 @@ void CachingAllocator::free_slow(Block* block) noexcept {
   if (AllocatorObserver* o = __atomic_load_n(&observer_, __ATOMIC_ACQUIRE)) {
     o->before(AllocatorEventKind::free_requested, block->requested);
   }
-  if (block->uses) settle_accesses(block);
   if (block->state == BlockState::direct) return free_direct(block);
   if (block->uses) return free_pending(block);
   poison(block);
@@ -205,8 +201,7 @@ void CachingAllocator::observe(AllocatorObserver* observer) {
 void CachingAllocator::choose_fast_path(StreamPool* pool) {
   const bool rounded = settings_.roundup_power2_divisions != AllocatorSettings{}.roundup_power2_divisions;
   const bool plain = settings_.backend == AllocatorBackend::caching && !settings_.poison_free && !rounded && !observer_;
-  const bool routed = !routes_.empty() || pool->group != 0 || !suspects_.empty();
-  pool->fast_limit = plain && !routed ? std::min(kFrontLimit, settings_.small_pool_limit) : 0;
+  pool->fast_limit = plain ? std::min(kFrontLimit, settings_.small_pool_limit) : 0;
 }
 
 void CachingAllocator::tell(AllocatorEventKind kind, const Block* block) {

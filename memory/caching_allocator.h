@@ -16,18 +16,21 @@
 // slow_ of a device's or of pinned memory, or any events_. So inside of them (detail::in_device_work()) those are never
 // taken: growing and emptying a cache is an error there except for host memory, events are not looked at, and blocks
 // whose free has to ask the device are deferred.
-// Note [Private pools]: private_pools.cpp. find_pool is the one place that chooses a pool; while a route leads
-// somewhere else, fast_limit is 0 in all pools, so that everything gets there.
+// Note [Private pools]. find_pool is the one place that chooses a pool; whatever would choose another one there must
+// also set fast_limit to 0 in the pools it replaces, as an observer does.
 // Note [Ladder]: out_of_memory.cpp. Thread safety: everything, from any thread.
 // Internal: not for users' files.
 #pragma once
 
-#include <tenon/memory/accesses.h>
+#include <tenon/memory/allocator.h>
 #include <tenon/memory/observer.h>
+#include <tenon/memory/raw_memory.h>
 #include <tenon/memory/settings.h>
 #include <tenon/memory/stream_pool.h>
 
+#include <cstdint>
 #include <mutex>
+#include <string>
 #include <vector>
 
 namespace tenon::memory {
@@ -69,7 +72,6 @@ class TENON_API CachingAllocator {
   void configure(const AllocatorSettings& settings);
   /// Null for none; see memory/observer.h. The old one may be in use until running calls have returned.
   void observe(AllocatorObserver* observer);
-  /// While streams are captured it is put off until the captures have ended.
   void empty_cache();
   MemoryStats stats();
   void reset_peaks();
@@ -86,19 +88,9 @@ class TENON_API CachingAllocator {
   /// longest time, in nanoseconds of this thread's CPU, that it held a lock.
   int64_t trim();
 
-  struct Route {  ///< sends allocations for which takes(context, stream) holds to the private pool `group`
-    uint64_t group;
-    bool (*takes)(const void* context, const Stream& stream);
-    const void* context;
-  };
-  void begin_route(const Route& route);
-  void end_route(const void* context) noexcept;
-  /// Nobody needs the private pool any more: what is idle of it goes back, the rest when it becomes idle.
-  void retire(uint64_t group) noexcept;
-  void catch_up() noexcept;  ///< does what empty_cache has put off
-
-  /// Around fork: hold all locks, so that the child finds consistent books, and let them go on both sides. First those held
-  /// while somebody waits for a device, of all allocators, host memory's last: what is waited for may need host memory.
+  /// Around fork: hold all locks, so that the child finds consistent books, and let them go on both sides. First those
+  /// that are held while somebody waits for a device, of all allocators, host memory's last: what is waited for may
+  /// need host memory.
   void lock_device_for_fork();
   void lock_for_fork();
   void unlock_after_fork();
@@ -107,7 +99,6 @@ class TENON_API CachingAllocator {
   friend class PoolGuard;
   struct Request {
     Stream stream;
-    uint64_t group;
     int64_t bytes, size, segment;  ///< asked for; the block; what to ask the device for
     bool small, direct;
   };
@@ -128,16 +119,15 @@ class TENON_API CachingAllocator {
 
   // Finding pools (stream_pool.cpp).
   StreamPool* recent_pool(const Stream& stream) const;
-  uint64_t group_for(const Stream& stream);
-  StreamPool* find_pool(const Stream& stream, uint64_t group);
-  StreamPool* add_pool(const Stream& stream, uint64_t group, StreamPool* base);
+  StreamPool* find_pool(const Stream& stream);
+  StreamPool* add_pool(const Stream& stream, StreamPool* base);
   StreamPool* pool_at(std::size_t i);
   void note_contention(StreamPool* pool) noexcept;
   MemoryStats sums() const;  ///< under all locks
   void recycle_pools();
 
   // Under the pool's lock (blocks.cpp).
-  Request make_request(int64_t bytes, const Stream& stream, uint64_t group) const;
+  Request make_request(int64_t bytes, const Stream& stream) const;
   Block* take_from_cache(const Request& request, StreamPool* pool);
   Block* best_fit(const Request& request, StreamPool* pool) const;
   bool worth_splitting(const Block* block, const Request& request) const;
@@ -178,8 +168,6 @@ class TENON_API CachingAllocator {
   void poison(Block* block) noexcept;
   void unpoison(Block* block) noexcept;
   void choose_fast_path(StreamPool* pool);
-  void settle_accesses(Block* block) noexcept;  // accesses.cpp
-  void check_reuse(Block* block, const Stream& stream);
 
   // Holding slow_: growing (growth.cpp, expandable.cpp), releasing (release.cpp).
   Block* grow(const Request& request);
@@ -193,7 +181,7 @@ class TENON_API CachingAllocator {
   Block* find_room(const Request& request, StreamPool* pool) const;
   bool add_range(const Request& request, StreamPool* pool);
   bool map_run(Block* first, Block* last);
-  bool release_pages(int32_t before, int at_most, uint64_t group = 0);
+  bool release_pages(int32_t before, int at_most);
   Block* releasable(StreamPool* pool, int32_t before) const;
   Block* take_pages(Block* block);
   void unmap_pages(Block* block);
@@ -201,7 +189,7 @@ class TENON_API CachingAllocator {
   void unlink_unmapped(Block* block);
   void collect_garbage();
   bool release_oversize(int64_t bytes);
-  bool release_idle(uint64_t group = 0);  ///< only of a private pool
+  bool release_idle();
   template <class Better>
   Segment* take_idle(Better better);
   void release_segments(Segment* chain);
@@ -223,17 +211,13 @@ class TENON_API CachingAllocator {
   alignas(64) std::vector<StreamPool*> pools_;
   int64_t reserved_ = 0, peak_reserved_ = 0, total_reserved_ = 0, large_reserved_ = 0, large_segments_ = 0;  ///< atomic
   int64_t segments_allocated_ = 0, segments_released_ = 0, out_of_memory_ = 0, retries_ = 0;                 ///< atomic
-  MemoryStats base_;           ///< the sums at the last reset of what accumulates; under all locks
-  int32_t epoch_ = 0;          ///< advances with every request to the device and every round of trimming; atomic
-  int32_t trimmed_ = -1;       ///< epoch of the last round
-  std::vector<Route> routes_;  ///< changed with all locks held
-  int routes_on_ = 0;          ///< atomic
-  bool empty_later_ = false;   ///< atomic
-  SpinLock uses_lock_;         ///< guards the queues
+  MemoryStats base_;      ///< the sums at the last reset of what accumulates; under all locks
+  int32_t epoch_ = 0;     ///< advances with every request to the device and every round of trimming; atomic
+  int32_t trimmed_ = -1;  ///< epoch of the last round
+  SpinLock uses_lock_;    ///< guards the queues
   std::vector<PendingQueue> pending_;
-  Block* deferred_ = nullptr;   ///< freed where streams could be neither marked nor waited for; uses_lock_
-  int64_t pending_events_ = 0;  ///< and deferred blocks; atomic
-  Suspects suspects_;
+  Block* deferred_ = nullptr;              ///< freed where streams could be neither marked nor waited for; uses_lock_
+  int64_t pending_events_ = 0;             ///< and deferred blocks; atomic
   AllocatorObserver* observer_ = nullptr;  ///< changed with all locks held
   AllocatorSettings settings_;             ///< likewise, and with slow_
   std::string settings_text_ = settings_.str();
@@ -245,6 +229,20 @@ class TENON_API CachingAllocator {
   std::mutex slow_;
 };
 
-}  // namespace tenon::memory
+/// An allocator of the process; `pinned`: of page-locked host memory.
+struct AllocatorEntry {
+  CachingAllocator* allocator;
+  bool pinned;
+};
+/// All that exist so far, by device.
+std::vector<AllocatorEntry> existing_allocators();
 
-#include <tenon/memory/all_allocators.h>
+/// Called when memory has run out, without locks, before the error is thrown; what it returns ends the error's text.
+using AtOutOfMemory = std::string (*)(CachingAllocator& allocator);
+void set_at_out_of_memory(AtOutOfMemory look);
+/// What set_tape_bytes_source's function says; 0 without one.
+int64_t tape_bytes(Device device);
+/// Runs the registered callbacks (allocator.h); false when there are none. No lock may be held.
+bool run_out_of_memory_callbacks(Device device, int64_t bytes);
+
+}  // namespace tenon::memory

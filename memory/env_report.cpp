@@ -6,7 +6,6 @@
 #include <tenon/memory/env_report.h>
 #include <tenon/streams/availability.h>
 #include <tenon/streams/devices.h>
-#include <tenon/streams/nvml.h>
 #include <tenon/version.h>
 #include <unistd.h>
 
@@ -129,16 +128,6 @@ void report_cuda(Report& r) {
   }
 }
 
-void report_cards(Report& r) {
-  r.section("Cards");
-  const cuda::NvmlSnapshot snapshot = cuda::nvml_snapshot();
-  r.line("NVML", snapshot.available ? "driver " + snapshot.driver : "unknown (" + snapshot.reason + ")");
-  int number = 0;
-  for (const cuda::NvmlDevice& d : snapshot.devices) {
-    r.line("card " + std::to_string(number++), d.name + " at " + d.pci_bus_id + ", " + cuda::nvml_line(d));
-  }
-}
-
 // How a library tells its version: a function without arguments returning a number, or one filling an int.
 struct VendorLibrary {
   const char* name;
@@ -186,9 +175,9 @@ void report_environment(Report& r) {
     r.line("settings", std::string("invalid: ") + e.what());
   }
   r.section("Environment");
-  for (const char* name : {"CUDA_VISIBLE_DEVICES", "CUDA_LAUNCH_BLOCKING", "CUDA_MODULE_LOADING", "TENON_ALLOC_CONF",
-                           "TENON_BLAME", "TENON_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_CORETYPE",
-                           "OPENBLAS_NUM_THREADS", "LD_LIBRARY_PATH", "NCCL_DEBUG"}) {
+  for (const char* name :
+       {"CUDA_VISIBLE_DEVICES", "CUDA_LAUNCH_BLOCKING", "CUDA_MODULE_LOADING", "TENON_ALLOC_CONF", "TENON_NUM_THREADS",
+        "OMP_NUM_THREADS", "OPENBLAS_CORETYPE", "OPENBLAS_NUM_THREADS", "LD_LIBRARY_PATH", "NCCL_DEBUG"}) {
     const char* value = std::getenv(name);
     r.line(name, !value ? "not set" : *value ? value : "empty");
   }
@@ -201,7 +190,6 @@ std::string env_report() {
   report_build(report);
   report_cpu(report);
   report_cuda(report);
-  report_cards(report);
   report_libraries(report);
   report_environment(report);
   return report.take();

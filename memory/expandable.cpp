@@ -22,7 +22,7 @@ int64_t CachingAllocator::page_size() const { return std::max(raw_->virtual_memo
 
 Block* CachingAllocator::expand(const Request& request, bool& no_addresses) {
   const int64_t page = page_size();
-  StreamPool* pool = find_pool(request.stream, request.group);
+  StreamPool* pool = find_pool(request.stream);
   for (bool added = false;; added = true) {
     Block* first = nullptr;
     Block* last = nullptr;
@@ -192,7 +192,7 @@ void CachingAllocator::unlink_unmapped(Block* block) {
 
 // A free block with a whole page in it, free since epoch `before` or earlier. Under the pool's lock.
 Block* CachingAllocator::releasable(StreamPool* pool, int32_t before) const {
-  if (pool->ranges == 0 || pool->held) return nullptr;
+  if (pool->ranges == 0) return nullptr;
   const int64_t page = page_size();
   const auto fits = [&](const Block* b) {
     if (!b->segment->expandable || b->freed_at > before) return false;
@@ -248,7 +248,6 @@ Block* CachingAllocator::take_pages(Block* block) {
 
 // Without locks; slow_ is not needed.
 void CachingAllocator::unmap_pages(Block* block) {
-  suspects_.forget(block->ptr, block->size);
   Segment* segment = block->segment;
   StreamPool* pool = block->pool;
   const int64_t bytes = block->size;
@@ -261,7 +260,7 @@ void CachingAllocator::unmap_pages(Block* block) {
   list_unmapped(block);
 }
 
-bool CachingAllocator::release_pages(int32_t before, int at_most, uint64_t group) {
+bool CachingAllocator::release_pages(int32_t before, int at_most) {
   if (!raw_->virtual_memory()) return false;
   bool any = false;
   for (std::size_t i = 0; StreamPool* pool = pool_at(i); ++i) {
@@ -269,7 +268,6 @@ bool CachingAllocator::release_pages(int32_t before, int at_most, uint64_t group
       Block* pages = nullptr;
       {
         PoolGuard guard(pool);
-        if (group != 0 && pool->group != group) break;
         merge_front(pool);
         pages = take_pages(releasable(pool, before));
       }

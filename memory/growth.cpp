@@ -8,7 +8,7 @@ namespace tenon::memory {
 
 // From the cache, where somebody may have freed meanwhile, or from the device.
 Block* CachingAllocator::retry(const Request& request) {
-  StreamPool* pool = find_pool(request.stream, request.group);
+  StreamPool* pool = find_pool(request.stream);
   {
     PoolGuard guard(pool);
     if (Block* block = take_from_cache(request, pool)) return block;
@@ -54,7 +54,7 @@ Block* CachingAllocator::from_device(const Request& request) {
 }
 
 Block* CachingAllocator::add_segment(const Request& request, void* memory) {
-  StreamPool* pool = find_pool(request.stream, request.group);
+  StreamPool* pool = find_pool(request.stream);
   const int64_t size = request.segment;
   PoolGuard guard(pool);
   Block* block = pool->slab.take();

@@ -145,7 +145,7 @@ CachingAllocator::Holes CachingAllocator::holes_for(const Request& request) {
     for (const Segment* segment = pool->segments; segment; segment = segment->next) {
       for (const Block* b = segment->first; b; b = b->next) {
         if (b->state != BlockState::free) continue;
-        if (segment->direct || request.direct || pool->id != request.stream.id() || pool->group != request.group) {
+        if (segment->direct || request.direct || pool->id != request.stream.id()) {
           holes.other_streams += b->size;
         } else if (segment->small != request.small) {
           holes.other_pool += b->size;

@@ -2,7 +2,6 @@
 // Giving memory back to the device: idle segments and, in expandable.cpp, idle pages. Everything here holds slow_
 // unless it says otherwise.
 #include <tenon/memory/release.h>
-#include <tenon/streams/graph.h>
 
 #include <ctime>
 
@@ -31,12 +30,11 @@ bool CachingAllocator::release_oversize(int64_t bytes) {
   return any;
 }
 
-bool CachingAllocator::release_idle(uint64_t group) {
+bool CachingAllocator::release_idle() {
   Segment* chain = nullptr;
   bool any = false;  // of memory; ranges of addresses do not help
   for (std::size_t i = 0; StreamPool* pool = pool_at(i); ++i) {
     PoolGuard guard(pool);
-    if (pool->held || (group != 0 && pool->group != group)) continue;
     merge_front(pool);
     for (Segment* s = pool->segments; s;) {
       Segment* next = s->next;
@@ -60,8 +58,6 @@ void CachingAllocator::release_segments(Segment* chain) {
   while (Segment* s = chain) {
     chain = s->next;
     if (raw_->host_accessible()) ASAN_UNPOISON_MEMORY_REGION(s->ptr, s->range);
-    // The device is waited for below.
-    suspects_.forget(s->ptr, s->range);
     if (s->expandable) {
       raw_->virtual_memory()->unreserve(s->ptr, s->range);
     } else {
@@ -77,7 +73,6 @@ void CachingAllocator::release_segments(Segment* chain) {
 
 void CachingAllocator::empty_cache() {
   check_place("empty_cache");
-  if (detail::captures_underway() > 0) return __atomic_store_n(&empty_later_, true, __ATOMIC_RELEASE);
   finish_pending(/*wait=*/true);
   std::lock_guard slow(slow_);
   release_idle();
@@ -113,7 +108,6 @@ constexpr int kTrimSegments = 16;
 // worker in the way. Whatever is given back is in no books while that happens.
 int64_t CachingAllocator::trim() {
   int64_t longest = 0;
-  if (detail::captures_underway() > 0) return longest;  // giving back waits for the device
   const int32_t before = trimmed_;
   if (__atomic_load_n(&pending_events_, __ATOMIC_RELAXED) > 0) {
     try {
@@ -125,7 +119,6 @@ int64_t CachingAllocator::trim() {
     bool quiet = false;
     for (bool more = true, first = true; more; first = false) {
       PoolGuard guard(pool);
-      if (pool->held) break;
       const HoldTime time(longest);
       if (first) {
         // Fewer allocations than blocks in the front: most of it was not touched.
@@ -142,7 +135,6 @@ int64_t CachingAllocator::trim() {
         std::unique_lock slow(slow_, std::try_to_lock);
         if (!slow.owns_lock()) return longest;
         PoolGuard guard(pool);
-        if (pool->held) break;
         const HoldTime time(longest);
         for (int n = 0; n < kTrimSegments && pool->cursor && !old; ++n) {
           Segment* s = pool->cursor;

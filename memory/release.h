@@ -22,7 +22,6 @@ Segment* CachingAllocator::take_idle(Better better) {
     Block first{};
     for (std::size_t i = 0; StreamPool* pool = pool_at(i); ++i) {
       PoolGuard guard(pool);
-      if (pool->held) continue;
       for (Segment* s = pool->segments; s; s = s->next) {
         if (!idle(s) || !better(s, best ? &copy_of_best : nullptr)) continue;
         best = s;

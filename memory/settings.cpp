@@ -206,8 +206,7 @@ struct FixedKey {
   string_view name, value, reason;
 };
 constexpr FixedKey kFixed[] = {
-    {"graph_capture_record_stream_reuse", "False",
-     "blocks that several streams use are not used again within a capture"},
+    {"graph_capture_record_stream_reuse", "False", "captured graphs have no memory pools of their own yet"},
     {"pinned_num_register_threads", "1", "pages come as huge pages, which one thread maps fast enough"},
     {"pinned_use_background_threads", "False", "events are looked at when memory is wanted; see background_trim_ms"},
     {"pinned_max_power2_size_mb", "0", "sizes are not rounded to powers of two; see pinned_max_round_threshold_mb"},

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory of the simulated devices, and page-locked memory beside them on machines without CUDA. Each device has a range
 // of addresses of its own and places segments first fit, so a seed sees the same order of addresses in every run.
-#include <pthread.h>
 #include <sys/mman.h>
 #include <tenon/memory/allocator.h>
 #include <tenon/memory/sim_memory.h>
@@ -44,11 +43,9 @@ class SimMemory final : public RawMemory, public VirtualMemory {
   }
 
   void* allocate(int64_t bytes) override {
-    SimStreams::instance().check_works(index_, "allocate");
     if (!SimStreams::instance().begin(CallKind::allocate, index_)) return nullptr;
-    const int64_t all = capacity();  // the device is not asked with the lock held
     std::lock_guard lock(mutex_);
-    if (bytes <= 0 || bytes > all - used_) return nullptr;
+    if (bytes <= 0 || bytes > available()) return nullptr;
     const int64_t size = round_up(bytes, kPage), offset = take(size, kPage);
     if (offset < 0) return nullptr;
     if (!open(offset, size)) {
@@ -80,10 +77,6 @@ class SimMemory final : public RawMemory, public VirtualMemory {
   }
   VirtualMemory* virtual_memory() override { return this; }
 
-  /// Around fork: the child must not find the books half written or locked.
-  void lock_for_fork() { mutex_.lock(); }
-  void unlock_after_fork() { mutex_.unlock(); }
-
   int64_t granularity() const override { return kMapped; }
   void* reserve(int64_t bytes) override {
     std::lock_guard lock(mutex_);
@@ -91,11 +84,9 @@ class SimMemory final : public RawMemory, public VirtualMemory {
     return offset < 0 ? nullptr : base_ + offset;
   }
   bool map(void* p, int64_t bytes) override {
-    SimStreams::instance().check_works(index_, "allocate");
     if (!SimStreams::instance().begin(CallKind::allocate, index_)) return false;
-    const int64_t all = capacity();
     std::lock_guard lock(mutex_);
-    if (bytes > all - used_ || !open(static_cast<char*>(p) - base_, bytes)) return false;
+    if (bytes > available() || !open(static_cast<char*>(p) - base_, bytes)) return false;
     used_ += bytes;
     return true;
   }
@@ -116,7 +107,7 @@ class SimMemory final : public RawMemory, public VirtualMemory {
     SimStreams::instance().begin(CallKind::release, index_);
     SimStreams::instance().settle(index_);
   }
-  static int64_t capacity() { return SimStreams::instance().options().memory_bytes; }
+  int64_t available() const { return SimStreams::instance().options().memory_bytes - used_; }
 
   // The first hole that fits; -1 when there is none.
   int64_t take(int64_t size, int64_t alignment) {
@@ -191,26 +182,6 @@ class SimPinnedMemory final : public RawMemory {
 };
 
 constinit std::atomic<uint32_t> made{0};  // devices whose memory was asked for
-constinit std::atomic<SimMemory*> memories[kMaxDevices]{};
-
-thread_local uint32_t locked_memories = 0;  // by this thread, around its fork
-
-void unlock_memories() {
-  for (int d = 0; d < kMaxDevices; ++d) {
-    if (locked_memories >> d & 1u) memories[d].load()->unlock_after_fork();
-  }
-}
-[[maybe_unused]] const int fork_handler = pthread_atfork(
-    [] {
-      locked_memories = 0;
-      for (int d = 0; d < kMaxDevices; ++d) {
-        SimMemory* memory = memories[d].load(std::memory_order_acquire);
-        if (!memory) continue;
-        memory->lock_for_fork();
-        locked_memories |= 1u << d;
-      }
-    },
-    [] { unlock_memories(); }, [] { unlock_memories(); });
 constinit std::atomic<bool> pinned_made{false};
 
 RawMemory* sim_pinned(int) {
@@ -254,7 +225,6 @@ void trim() {
 RawMemory* sim_memory(int index) {
   offer_pinned();
   auto* memory = new SimMemory(index);
-  memories[index].store(memory, std::memory_order_release);
   made.fetch_or(1u << index);
   return memory;
 }

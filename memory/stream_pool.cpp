@@ -31,24 +31,23 @@ StreamPool* CachingAllocator::recent_pool(const Stream& stream) const {
   return shards ? __atomic_load_n(&shards[thread_slot()], __ATOMIC_ACQUIRE) : pool;
 }
 
-StreamPool* CachingAllocator::find_pool(const Stream& stream, uint64_t group) {
+StreamPool* CachingAllocator::find_pool(const Stream& stream) {
   SpinGuard guard(lock_);
   StreamPool*& recent = recent_[stream.id() & (kRecent - 1)];
-  StreamPool* base = recent && recent->id == stream.id() && group == 0 ? recent : nullptr;
+  StreamPool* base = recent && recent->id == stream.id() ? recent : nullptr;
   for (std::size_t i = 0; !base && i < pools_.size(); ++i) {
-    if (pools_[i]->id == stream.id() && pools_[i]->group == group && !pools_[i]->base) base = pools_[i];
+    if (pools_[i]->id == stream.id() && !pools_[i]->base) base = pools_[i];
   }
-  if (!base) base = add_pool(stream, group, nullptr);
-  if (group != 0) return base;
+  if (!base) base = add_pool(stream, nullptr);
   __atomic_store_n(&recent, base, __ATOMIC_RELEASE);
   if (!base->shards) return base;
   StreamPool*& shard = base->shards[thread_slot()];
-  if (!shard) __atomic_store_n(&shard, add_pool(stream, group, base), __ATOMIC_RELEASE);
+  if (!shard) __atomic_store_n(&shard, add_pool(stream, base), __ATOMIC_RELEASE);
   return shard;
 }
 
 // Under lock_.
-StreamPool* CachingAllocator::add_pool(const Stream& stream, uint64_t group, StreamPool* base) {
+StreamPool* CachingAllocator::add_pool(const Stream& stream, StreamPool* base) {
   StreamPool* pool = nullptr;
   for (StreamPool* p : pools_) {
     if (p->id < 0) pool = p;
@@ -67,8 +66,6 @@ StreamPool* CachingAllocator::add_pool(const Stream& stream, uint64_t group, Str
   pool->stream = stream;
   pool->base = base;
   pool->id = stream.id();
-  pool->group = group;
-  pool->held = group != 0;
   choose_fast_path(pool);
   if (split_) pool->own.unlock();
   return pool;
@@ -93,7 +90,7 @@ void CachingAllocator::note_contention(StreamPool* pool) noexcept {
     }
     return;
   }
-  if (pool->base || pool->shards || pool->group != 0 || ++pool->contended < kContended) return;
+  if (pool->base || pool->shards || ++pool->contended < kContended) return;
   if (auto** shards = new (std::nothrow) StreamPool*[kThreadSlots]()) {
     shards[thread_slot()] = pool;
     __atomic_store_n(&pool->shards, shards, __ATOMIC_RELEASE);
@@ -104,11 +101,10 @@ void CachingAllocator::note_contention(StreamPool* pool) noexcept {
 void CachingAllocator::recycle_pools() {
   const AllPools all(*this);
   for (StreamPool* pool : pools_) {
-    if (pool->blocks > 0 || pool->id < 0 || pool->shards || pool->base || pool->held) continue;
+    if (pool->blocks > 0 || pool->id < 0 || pool->shards || pool->base) continue;
     StreamPool*& recent = recent_[pool->id & (kRecent - 1)];
     if (recent == pool) __atomic_store_n(&recent, nullptr, __ATOMIC_RELEASE);
     pool->id = -1;
-    pool->group = 0;
   }
 }
 

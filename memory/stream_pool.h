@@ -16,9 +16,7 @@
 // Internal: not for users' files.
 #pragma once
 
-#include <tenon/memory/allocator.h>
 #include <tenon/memory/free_list.h>
-#include <tenon/memory/raw_memory.h>
 #include <tenon/memory/spin_lock.h>
 
 #include <cstdint>
@@ -46,7 +44,6 @@ struct alignas(64) StreamPool {
   SpinLock* lock = nullptr;  ///< the allocator's, or `own`
   int64_t fast_limit = 0;    ///< blocks up to this may use the front
   int32_t id = -1;           ///< of the stream
-  uint64_t group = 0;        ///< the private pool it belongs to
   int32_t front_blocks = 0;
   int64_t front_bytes = 0;
   int64_t claimed = 0;            ///< of the common count of bytes in use; only when split
@@ -57,7 +54,6 @@ struct alignas(64) StreamPool {
   PoolCounters count;
 
   CachingAllocator* owner = nullptr;
-  bool held = false;  ///< by graphs: its memory does not go back
   Stream stream;
   StreamPool* base = nullptr;  ///< of a shard
   int contended = 0;

@@ -2,13 +2,11 @@
 // Blocks that several streams use, and the direct backend's frees: the only places that wait for streams.
 //
 // Note [Deferred frees]. Freeing must not throw, nor reuse memory too early. A stream whose event cannot be recorded is
-// waited for, then its device; where that fails too, or nothing may be waited for (Note [Device work], and while streams
-// are captured, whose events nobody may ask), the block stays
+// waited for, then its device; where that fails too, or nothing may be waited for (Note [Device work]), the block stays
 // pending in a list of its own, and whoever allocates or empties the cache next tries again. On a device that is in
 // error for good it stays there. Waiting leaves the errors of queued work to the user's next wait (streams/settle.h).
 #include <tenon/memory/caching_allocator.h>
 #include <tenon/memory/planted_bugs.h>
-#include <tenon/streams/graph.h>
 #include <tenon/streams/settle.h>
 
 #include <utility>
@@ -49,7 +47,7 @@ void CachingAllocator::record_stream(Block* block, const Stream& stream) {
 
 // Marks where the streams that use the block are now; false when one could be neither marked nor waited for.
 bool CachingAllocator::mark_uses(const Block* block) noexcept {
-  if (detail::in_device_work() || detail::captures_underway() > 0) return false;
+  if (detail::in_device_work()) return false;
   for (StreamUse* use = block->uses; use; use = use->next) {
     try {
       if (!TENON_PLANTED(event_recorded_early)) use->event.record(use->stream);
@@ -143,7 +141,7 @@ void CachingAllocator::check_place(const char* what) const {
 
 // Only the holder of events_ removes from the queues, so a head stays valid while it is asked without uses_lock_.
 void CachingAllocator::finish_pending(bool wait) {
-  if (detail::in_device_work() || detail::captures_underway() > 0) return;
+  if (detail::in_device_work()) return;
   std::unique_lock events(events_, std::defer_lock);
   // Whoever holds it is looking already.
   if (wait) {

@@ -23,10 +23,6 @@ DimVector format_strides(const Tensor& like, MemoryFormat format, const char* wh
 bool holds(DType t, const Scalar& number);                                           // ops/compare.cpp
 
 Tensor with_options(Tensor t, const TensorOptions& options) {
-  if (options.pinned_memory()) [[unlikely]] {
-    TENON_CHECK(t.is_cpu(), ValueError, "pinned_memory: only CPU tensors can be pinned, got one on ", t.device());
-    t = t.pin_memory();
-  }
   if (options.requires_grad()) t.requires_grad_();
   return t;
 }

@@ -8,12 +8,10 @@
 #include <random>
 
 namespace tenon {
-namespace detail {
-bool draw_in_capture(const Generator& generator, uint64_t blocks, PhiloxState& state);  // captured_generators.cpp
-}
 namespace {
 constexpr uint64_t kDefaultSeed = 67280421310721;  // PyTorch's
 
+std::atomic<CaptureHook> capture_hook{nullptr};
 std::atomic<uint64_t> global_seed{kDefaultSeed};
 std::atomic<Generator*> defaults[kDeviceTypes][kMaxDevices];
 thread_local const GeneratorGuard* innermost = nullptr;
@@ -80,8 +78,11 @@ void Generator::set_state(const Tensor& state) const {
 
 PhiloxState Generator::advance(uint64_t blocks) const {
   PhiloxState state;
-  if (!state_->device.is_cpu() && detail::draw_in_capture(*this, blocks, state)) return state;
   state.seed = seed();
+  if (state_->device.is_cuda()) {
+    const CaptureHook hook = capture_hook.load(std::memory_order_acquire);
+    if (hook && hook(state_->device, state.seed, blocks, state)) return state;
+  }
   state.offset = state_->offset.fetch_add(blocks, std::memory_order_relaxed);
   return state;
 }
@@ -151,5 +152,7 @@ ForkRngGuard::~ForkRngGuard() {
     g.set_offset(state.offset);
   }
 }
+
+void set_generator_capture_hook(CaptureHook hook) { capture_hook.store(hook, std::memory_order_release); }
 
 }  // namespace tenon

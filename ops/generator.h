@@ -8,8 +8,8 @@
 
 namespace tenon {
 
-/// What a kernel needs: the key, and the first counter that is free. When `base` is not null, the key is base[0] and the
-/// counter starts at base[1] + offset, `base` being device memory that is written before each replay of a graph.
+/// What a kernel needs: the key, and the first counter that is free. When `base` is not null the counter starts at
+/// *base + offset, `base` being device memory that a replayed graph advances.
 struct PhiloxState {
   uint64_t seed = 0;
   uint64_t offset = 0;
@@ -41,10 +41,8 @@ class TENON_API Generator {
   Tensor get_state() const;
   void set_state(const Tensor& state) const;
 
-  /// Reserves `blocks` blocks and returns where they begin. While a graph is captured they are a part of it, and every
-  /// replay reserves anew.
+  /// Reserves `blocks` blocks and returns where they begin.
   PhiloxState advance(uint64_t blocks) const;
-  bool is_same(const Generator& o) const { return state_ == o.state_; }
 
  private:
   struct State;
@@ -91,5 +89,10 @@ class TENON_API ForkRngGuard {
   uint64_t seed_;  // of generators made later
   std::vector<std::pair<Generator, PhiloxState>> saved_;
 };
+
+/// Graph capture: called by advance() on CUDA devices; returning true it has filled `state` for the graph and the
+/// generator's own offset stays as it is. Set once by whoever owns capture; null means no capture.
+using CaptureHook = bool (*)(Device device, uint64_t seed, uint64_t blocks, PhiloxState& state);
+TENON_API void set_generator_capture_hook(CaptureHook hook);
 
 }  // namespace tenon

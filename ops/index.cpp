@@ -8,7 +8,6 @@
 #include <tenon/ops/binary.h>
 #include <tenon/ops/factory.h>
 #include <tenon/ops/places.h>
-#include <tenon/ops/vector_norm.h>
 #include <tenon/ops/where.h>
 
 #include <algorithm>
@@ -314,11 +313,12 @@ Tensor index_fill(Call& call, const Tensor& self, int64_t dim, const Tensor& ind
 }
 
 Tensor embedding(Call& call, const Tensor& input, const Tensor& weight, std::optional<int64_t> padding_idx,
-                 std::optional<double> max_norm, double norm_type, bool, bool) {
+                 std::optional<double> max_norm, double, bool, bool) {
   const Device device = call.device_of({&input, &weight});
   TENON_CHECK(weight.dim() == 2, ShapeError, "embedding: weight: expected 2 dimensions, got ", weight.dim());
   TENON_CHECK(input.dtype() == kInt64 || input.dtype() == kInt32, DtypeError,
               "embedding: input: expected int64 or int32, got ", input.dtype());
+  TENON_CHECK(!max_norm, ValueError, "embedding: max_norm: not supported; renormalise the weight beforehand");
   const int64_t rows = weight.size(0);
   TENON_CHECK(!padding_idx || (*padding_idx >= -rows && *padding_idx < rows), ValueError,
               "embedding: padding_idx: expected ", -rows, " to ", rows - 1, ", got ", *padding_idx);
@@ -329,11 +329,6 @@ Tensor embedding(Call& call, const Tensor& input, const Tensor& weight, std::opt
   TENON_CHECK(rows > 0, IndexError, "embedding: input: weight has no rows");
   const Tensor places = prepared_index(call, input);
   const int64_t n = input.numel();
-  if (max_norm) {  // the rows that are looked up are scaled down in the table itself
-    const Tensor used = make_view(places, {n}, {1}, places.storage_offset());
-    op::index_copy.inplace(weight, weight, 0, used,
-                           op::renorm(op::index_select(weight, 0, used), norm_type, 0, *max_norm));
-  }
   // The kernel writes rows: an out= tensor of another layout is filled afterwards.
   const Tensor flat = out.is_contiguous() ? out : dispatch::make_tensor(sizes, weight.dtype(), device);
   op::embedding.kernel(weight.backend(), width_key(weight.itemsize()))(

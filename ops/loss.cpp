@@ -15,22 +15,15 @@
 #include <algorithm>
 #include <limits>
 
-namespace tenon {
-int64_t detail::parse_reduction(const char* who, std::string_view text) {
+namespace tenon::impl {
+namespace {
+using dispatch::make_view;
+
+int64_t parse_reduction(const char* who, std::string_view text) {
   const bool known = text == "none" || text == "mean" || text == "sum";
   TENON_CHECK(known, ValueError, who, ": reduction: expected \"none\", \"mean\" or \"sum\", got \"", text, "\"");
   return text == "none" ? kReductionNone : text == "mean" ? kReductionMean : kReductionSum;
 }
-
-Tensor detail::reduced_loss(const Tensor& losses, int64_t reduction) {
-  return reduction == kReductionNone ? losses : reduction == kReductionMean ? losses.mean() : losses.sum();
-}
-}  // namespace tenon
-
-namespace tenon::impl {
-namespace {
-using detail::parse_reduction;
-using dispatch::make_view;
 
 struct ClassShape {
   int64_t n = 1, classes = 1, inner = 1;
@@ -79,6 +72,10 @@ Tensor dense(const Tensor& t) { return t.defined() ? t.contiguous() : t; }
 void check_weight(const char* who, const Tensor& weight) {
   TENON_CHECK(!weight.defined() || !grad_enabled() || !weight.requires_grad(), AutogradError, who,
               ": weight: is not differentiable here, but requires grad; detach() it");
+}
+
+Tensor reduce(const Tensor& losses, int64_t reduction) {
+  return reduction == kReductionNone ? losses : reduction == kReductionMean ? losses.mean() : losses.sum();
 }
 
 // The weights along the class dimension of `self`, to multiply with.
@@ -178,6 +175,15 @@ Tensor cross_entropy(Call&, const Tensor& self, const Tensor& target, const Tens
   if (how == kReductionMean) smooth_loss = op::div(smooth_loss, total_weight, {});
   return op::add(op::mul(loss, 1 - label_smoothing),
                  op::mul(smooth_loss, label_smoothing / static_cast<double>(classes)), 1);
+}
+
+Tensor mse_loss(Call&, const Tensor& self, const Tensor& target, std::string_view reduction) {
+  const int64_t how = parse_reduction("mse_loss", reduction);
+  const DType t = dispatch::result_type(self, target);
+  TENON_CHECK(is_floating_point(t), DtypeError, "mse_loss: expected a floating dtype, got ", t);
+  dispatch::broadcast_sizes(self.sizes(), target.sizes(), "mse_loss");  // for the name in the error
+  const Tensor difference = op::sub(self, target, 1);
+  return reduce(op::mul(difference, difference), how);
 }
 
 }  // namespace tenon::impl

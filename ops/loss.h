@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Losses of classes: negative log likelihood and cross entropy; other losses are in ops/elementwise_loss.h. Reductions are "none", "mean" or "sum"; operators
+// Losses: negative log likelihood, cross entropy, squared error. Reductions are "none", "mean" or "sum"; operators
 // with an integer use 0, 1 and 2 for them.
 #pragma once
 
@@ -43,6 +43,9 @@ TENON_OP(
     "label_smoothing=0.0) -> Tensor",
     composite, kNoInplace, Tensor(const Tensor&, const Tensor&, const Tensor&, std::string_view, int64_t, double),
     void())
+TENON_OP(mse_loss, "mse_loss(Tensor self, Tensor target, str reduction='mean') -> Tensor", composite, kNoInplace,
+         Tensor(const Tensor&, const Tensor&, std::string_view), void())
+
 /// The negative of self[n][target[n]][...], times weight[target] if given. `self` is [classes], [n, classes] or
 /// [n, classes, ...] of a floating dtype, `target` int64 (or uint8) without the class dimension; targets equal to
 /// `ignore_index` count for nothing, any other must name a class (IndexError). "mean" divides by the weights used.
@@ -58,11 +61,9 @@ inline Tensor cross_entropy(const Tensor& self, const Tensor& target, const Tens
                             double label_smoothing = 0.0) {
   return op::cross_entropy(self, target, weight, reduction, ignore_index, label_smoothing);
 }
-namespace detail {
-/// The number of a reduction given as text; ValueError naming `who`.
-TENON_API int64_t parse_reduction(const char* who, std::string_view text);
-/// The losses of elements, reduced.
-TENON_API Tensor reduced_loss(const Tensor& losses, int64_t reduction);
-}  // namespace detail
+/// (self - target) squared, broadcast, floating dtypes.
+inline Tensor mse_loss(const Tensor& self, const Tensor& target, std::string_view reduction = "mean") {
+  return op::mse_loss(self, target, reduction);
+}
 
 }  // namespace tenon

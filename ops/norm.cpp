@@ -2,14 +2,7 @@
 #define TENON_DEFINE_OPERATORS
 #include <tenon/ops/norm.h>
 
-#include <tenon/dispatch/declare_only.h>
-//
 #include <tenon/dispatch/make_tensor.h>
-#include <tenon/ops/binary.h>
-#include <tenon/ops/reduce.h>
-#include <tenon/ops/unary.h>
-#include <tenon/ops/vector_norm.h>
-#include <tenon/ops/where.h>
 
 namespace tenon::impl {
 namespace {
@@ -119,86 +112,6 @@ std::tuple<Tensor, Tensor, Tensor> native_layer_norm_backward(Call& call, const 
 Tensor layer_norm(Call&, const Tensor& input, IntArrayRef normalized_shape, const Tensor& weight, const Tensor& bias,
                   double eps) {
   return std::get<0>(op::native_layer_norm(input, normalized_shape, weight, bias, eps));
-}
-
-namespace {
-Tensor wide(const Tensor& t, const Tensor& input) {
-  return t.defined() ? t.to(is_half(input.dtype()) ? kFloat32 : input.dtype()).contiguous() : t;
-}
-}  // namespace
-
-std::tuple<Tensor, Tensor> fused_rms_norm(Call& call, const Tensor& input, IntArrayRef normalized_shape,
-                                          const Tensor& weight, double eps) {
-  const Device device = call.device_of({&input, &weight});
-  const Geometry g = check(call, input, normalized_shape, weight, {});
-  const auto own = [&](int i, IntArrayRef sizes, DType dtype) {
-    const Tensor out = call.output(i, sizes, dtype, device, {&input, &weight});
-    return out.is_contiguous() ? out : dispatch::make_tensor(sizes, dtype, device);
-  };
-  const Tensor out = own(0, input.sizes(), input.dtype());
-  Tensor rstd = own(1, g.statistics, is_half(input.dtype()) ? kFloat32 : input.dtype());
-  if (out.is_meta()) return {out, rstd};
-  const auto kernel = op::fused_rms_norm.kernel(input.backend(), dispatch::key_of(input.dtype()));
-  if (input.numel() == 0) {
-    if (rstd.numel() != 0) rstd.zero_();
-    return {out, rstd};
-  }
-  kernel(matrix(out, g.rows, g.columns), vector(rstd, g.rows), matrix(input.contiguous(), g.rows, g.columns),
-         vector(wide(weight, input), g.columns), eps);
-  return {out, rstd};
-}
-
-std::tuple<Tensor, Tensor> fused_rms_norm_backward(Call& call, const Tensor& grad_output, const Tensor& input,
-                                                   IntArrayRef normalized_shape, const Tensor& rstd,
-                                                   const Tensor& weight, int64_t output_mask) {
-  const Device device = call.device_of({&grad_output, &input, &rstd, &weight});
-  const Geometry g = check(call, input, normalized_shape, weight, {});
-  TENON_CHECK(grad_output.sizes() == input.sizes() && grad_output.dtype() == input.dtype(), ShapeError, call.name(),
-              ": grad_output: expected sizes and dtype of input, ", input.sizes(), " ", input.dtype(), ", got ",
-              grad_output.sizes(), " ", grad_output.dtype());
-  TENON_CHECK(rstd.numel() == g.rows, ShapeError, call.name(), ": rstd: expected ", g.rows, " elements, got ",
-              rstd.numel());
-  const auto own = [&](int i, IntArrayRef sizes, DType dtype) {
-    if ((output_mask >> i & 1) == 0) return Tensor();
-    const Tensor out = call.output(i, sizes, dtype, device, {&grad_output, &input, &rstd, &weight});
-    return out.is_contiguous() ? out : dispatch::make_tensor(sizes, dtype, device);
-  };
-  const Tensor dx = own(0, input.sizes(), input.dtype());
-  Tensor dweight = own(1, normalized_shape, is_half(input.dtype()) ? kFloat32 : input.dtype());
-  if (device.is_meta()) return {dx, dweight};
-  if (input.numel() == 0) {
-    if (dweight.defined()) dweight.zero_();
-    return {dx, dweight};
-  }
-  op::fused_rms_norm_backward.kernel(input.backend(), dispatch::key_of(input.dtype()))(
-      matrix(dx, g.rows, g.columns), vector(dweight, g.columns), matrix(grad_output.contiguous(), g.rows, g.columns),
-      matrix(input.contiguous(), g.rows, g.columns), vector(wide(rstd, input), g.rows),
-      vector(wide(weight, input), g.columns));
-  return {dx, dweight};
-}
-
-Tensor rms_norm(Call& call, const Tensor& input, IntArrayRef normalized_shape, const Tensor& weight,
-                std::optional<double> eps) {
-  const DType t = real_of(input.dtype());
-  const double least = eps.value_or(t == kFloat64 ? 2.220446049250313e-16 : 1.1920928955078125e-07);
-  if (!input.is_complex()) return std::get<0>(op::fused_rms_norm(input, normalized_shape, weight, least));
-  const std::size_t rank = input.sizes().size(), n = normalized_shape.size();
-  TENON_CHECK(n > 0 && rank >= n && input.sizes().slice(rank - n, n) == normalized_shape, ShapeError, call.name(),
-              ": input: expected sizes ending in normalized_shape ", normalized_shape, ", got ", input.sizes());
-  DimVector dims;
-  for (std::size_t d = rank - n; d < rank; ++d) dims.push_back(static_cast<int64_t>(d));
-  const Tensor square = op::mean(op::mul(input, input), dims, true, {});
-  const Tensor out = op::mul(input, op::rsqrt(op::add(square, least, 1)));
-  return weight.defined() ? op::mul(out, weight) : out;
-}
-
-Tensor normalize(Call&, const Tensor& input, double p, int64_t dim, double eps) {
-  // float16 would take an eps of 1e-12 for 0.
-  const bool half = is_half(input.dtype());
-  const Tensor norm =
-      op::linalg_vector_norm(input, p, IntArrayRef(dim), true, half ? std::optional<DType>(kFloat32) : std::nullopt);
-  const Tensor out = op::div(input, op::clamp_min(norm, eps), {});
-  return half ? out.to(input.dtype()) : out;
 }
 
 }  // namespace tenon::impl

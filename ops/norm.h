@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layer and root-mean-square normalisation over the last dimensions, forward and backward; normalize.
+// Layer normalisation over the last dimensions, forward and backward.
 #pragma once
 
 #include <tenon/dispatch/register.h>
-#include <tenon/dispatch/registry.h>
 
 namespace tenon {
 
@@ -30,26 +29,6 @@ TENON_OP(native_layer_norm_backward,
                                             const Tensor&, const Tensor&, int64_t),
          void(const Tensor& grad_input, const Tensor& grad_weight, const Tensor& grad_bias, const Tensor& grad_output,
               const Tensor& x, const Tensor& mean, const Tensor& rstd, const Tensor& weight))
-// As native_layer_norm without mean and bias; weight has the compute type (float32 for halves), rstd too.
-/// rms_norm with the 1 / sqrt(mean square + eps) of each row.
-TENON_OP(
-    fused_rms_norm,
-    "_fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float eps) -> (Tensor output, Tensor rstd)",
-    kernel, kNoInplace, std::tuple<Tensor, Tensor>(const Tensor&, IntArrayRef, const Tensor&, double),
-    void(const Tensor& out, const Tensor& rstd, const Tensor& x, const Tensor& weight, double eps))
-/// Its gradients.
-TENON_OP(
-    fused_rms_norm_backward,
-    "_fused_rms_norm_backward(Tensor grad_output, Tensor input, int[] normalized_shape, Tensor rstd, Tensor? weight, "
-    "int output_mask=3) -> (Tensor, Tensor)",
-    kernel, kNoInplace,
-    std::tuple<Tensor, Tensor>(const Tensor&, const Tensor&, IntArrayRef, const Tensor&, const Tensor&, int64_t),
-    void(const Tensor& grad_input, const Tensor& grad_weight, const Tensor& grad_output, const Tensor& x,
-         const Tensor& rstd, const Tensor& weight))
-TENON_OP(rms_norm, "rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
-         composite, kNoInplace, Tensor(const Tensor&, IntArrayRef, const Tensor&, std::optional<double>), void())
-TENON_OP(normalize, "normalize(Tensor input, float p=2.0, int dim=1, float eps=1e-12) -> Tensor", composite, kNoInplace,
-         Tensor(const Tensor&, double, int64_t, double), void())
 TENON_OP(layer_norm,
          "layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05) -> "
          "Tensor",
@@ -60,17 +39,6 @@ TENON_OP(layer_norm,
 inline Tensor layer_norm(const Tensor& input, IntArrayRef normalized_shape, const Tensor& weight = {},
                          const Tensor& bias = {}, double eps = 1e-5) {
   return op::layer_norm(input, normalized_shape, weight, bias, eps);
-}
-
-/// input / sqrt(mean of input squared + eps) over the last dimensions, times `weight` (Zhang and Sennrich 2019). eps: by
-/// default the input's distance from 1 to the next number (float32's for halves). Complex inputs too.
-inline Tensor rms_norm(const Tensor& input, IntArrayRef normalized_shape, const Tensor& weight = {},
-                       std::optional<double> eps = {}) {
-  return op::rms_norm(input, normalized_shape, weight, eps);
-}
-/// input divided by its p-norm along `dim`, or by eps where that is larger.
-inline Tensor normalize(const Tensor& input, double p = 2, int64_t dim = 1, double eps = 1e-12) {
-  return op::normalize(input, p, dim, eps);
 }
 
 }  // namespace tenon

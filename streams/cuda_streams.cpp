@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // RawStreams over the CUDA runtime, and its registration. Part of libtenon_cuda.
-#include <cuda.h>
 #include <tenon/streams/cuda_check.h>
 #include <tenon/streams/devices.h>
 #include <tenon/streams/raw_streams.h>
@@ -30,18 +29,6 @@ bool answer(cudaError_t error, const char* call, int line) {
   (void)cudaGetLastError();
   if (error == cudaErrorNotReady) return false;
   detail::fail_cuda(error, call, __FILE__, line);
-}
-
-// The driver's call for a stream's own writes; null when it has none.
-decltype(&cuStreamWriteValue32) find_write_value() {
-  void* p = nullptr;
-  cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
-  const cudaError_t error =
-      cudaGetDriverEntryPointByVersion("cuStreamWriteValue32", &p, CUDART_VERSION, cudaEnableDefault, &result);
-  if (error != cudaSuccess) (void)cudaGetLastError();
-  return error == cudaSuccess && result == cudaDriverEntryPointSuccess
-             ? reinterpret_cast<decltype(&cuStreamWriteValue32)>(p)
-             : nullptr;
 }
 
 int attribute(cudaDeviceAttr which, int device) {
@@ -110,27 +97,6 @@ class CudaStreams final : public RawStreams {
   void copy(int, void* stream, void* to, const void* from, int64_t bytes) override {
     TENON_CUDA(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault, raw(stream)));
   }
-  // Page-locked memory has one address on the host and on the device.
-  bool write_word(int, void* stream, uint32_t* word, uint32_t value) override {
-    static const auto write = find_write_value();
-    if (!write) return false;
-    const auto address = static_cast<CUdeviceptr>(reinterpret_cast<uintptr_t>(word));
-    // Other errors are of the work before: the next call hears of them, and the launch stays a suspect.
-    return write(raw(stream), address, value, CU_STREAM_WRITE_VALUE_DEFAULT) != CUDA_ERROR_NOT_SUPPORTED;
-  }
-  void heartbeat(int device) override {
-    Beat& beat = beats_[device];
-    if (!beat.event) {
-      // Captures of other threads need not mind what happens on a stream that is none of theirs.
-      cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
-      TENON_CUDA(cudaThreadExchangeStreamCaptureMode(&mode));
-      if (!beat.stream) TENON_CUDA(cudaStreamCreateWithFlags(&beat.stream, cudaStreamNonBlocking));
-      TENON_CUDA(cudaEventCreateWithFlags(&beat.event, cudaEventDisableTiming));
-    } else {
-      answer(cudaEventQuery(beat.event), "cudaEventQuery(heartbeat)", __LINE__);
-    }
-    TENON_CUDA(cudaEventRecord(beat.event, beat.stream));
-  }
   bool is_capturing(int, void* stream) override {
     if (!stream) return false;  // the default stream cannot be captured, and asking would break another's capture
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
@@ -195,14 +161,8 @@ class CudaStreams final : public RawStreams {
     return p;
   }
 
-  struct Beat {
-    cudaStream_t stream = nullptr;
-    cudaEvent_t event = nullptr;
-  };
-
   std::mutex mutex_;
   cuda::DeviceProperties properties_[kMaxDevices];
-  Beat beats_[kMaxDevices];  // the watchdog's thread alone
 };
 
 // Never destroyed: it must outlast every static object that still holds a stream or an event.

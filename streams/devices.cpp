@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tenon/streams/devices.h>
-#include <tenon/streams/graph.h>
 #include <tenon/streams/guard.h>
 #include <tenon/streams/raw_streams.h>
 
@@ -108,7 +107,6 @@ std::string arch_message(const std::string& arch_list, int index, const std::str
 }
 
 bool launch_blocking() noexcept {
-  if (detail::thread_capture()) return false;  // nothing runs that could be waited for
   int known = blocking.load(std::memory_order_relaxed);
   if (known < 0) [[unlikely]] {
     const char* text = std::getenv("CUDA_LAUNCH_BLOCKING");

@@ -2,10 +2,7 @@
 // Events and their pools. A raw event goes back to its pool with its last record still pending: a wait takes
 // what was recorded when it is queued, so a later record by another owner does no harm.
 #include <tenon/streams/event.h>
-#include <tenon/streams/graph.h>
 #include <tenon/streams/guard.h>
-#include <tenon/streams/order.h>
-#include <tenon/streams/safety.h>
 #include <tenon/streams/state.h>
 
 #include <pthread.h>
@@ -18,8 +15,6 @@
 namespace tenon {
 
 using detail::runs_inline;
-using detail::StreamOrder;
-using detail::tracks_order;
 
 namespace {
 
@@ -97,7 +92,6 @@ Event::~Event() {
 }
 
 void Event::record(const Stream& stream) {
-  detail::follow_watch();
   const Device device = stream.device();
   TENON_CHECK(!recorded_ || device == device_, DeviceError, "Event::record: stream: expected one of ", device_,
               " where the event was first recorded, got one of ", device);
@@ -110,7 +104,6 @@ void Event::record(const Stream& stream) {
     device_ = device;  // from here the destructor knows which pool the handle belongs to
     DeviceGuard guard(stream.handle() ? Device() : device);
     raw.record_event(device.index(), handle_, stream.handle());
-    if (tracks_order()) StreamOrder::recorded(device.type(), handle_, stream);
   }
   device_ = device;
   recorded_ = true;
@@ -118,29 +111,19 @@ void Event::record(const Stream& stream) {
 
 void Event::wait(const Stream& stream) const {
   if (!handle_ || !recorded_) return;
-  detail::follow_watch();
   // Work on another kind of device cannot wait for this event by itself: the host waits in its place.
   if (stream.device().type() != device_.type()) return synchronize();
   RawStreams& raw = detail::usable_raw_streams(device_.type());
   DeviceGuard guard(stream.handle() ? Device() : stream.device());
   raw.wait_event(stream.device().index(), stream.handle(), handle_);
-  if (tracks_order()) StreamOrder::waits(stream, handle_);
 }
 
 bool Event::query() const {
-  if (!handle_ || !recorded_) return true;
-  const bool done = detail::usable_raw_streams(device_.type()).query_event(device_.index(), handle_);
-  if (done && tracks_order()) StreamOrder::finished(StreamOrder::ahead(handle_));
-  return done;
+  return !handle_ || !recorded_ || detail::usable_raw_streams(device_.type()).query_event(device_.index(), handle_);
 }
 
 void Event::synchronize() const {
-  detail::check_wait("Event::synchronize", Device(kCPU), nullptr);
-  if (!handle_ || !recorded_) return;
-  RawStreams& raw = detail::usable_raw_streams(device_.type());
-  detail::note_wait("Event::synchronize");
-  raw.synchronize_event(device_.index(), handle_);
-  if (tracks_order()) StreamOrder::finished(StreamOrder::ahead(handle_));
+  if (handle_ && recorded_) detail::usable_raw_streams(device_.type()).synchronize_event(device_.index(), handle_);
 }
 
 double Event::elapsed_time(const Event& end) const {
@@ -157,12 +140,6 @@ double Event::elapsed_time(const Event& end) const {
 }
 
 namespace detail {
-int64_t pooled_events(Device device) {
-  EventPool& pool = event_pool(device);
-  std::lock_guard lock(pool.mutex);
-  return std::ssize(pool.free[0]) + std::ssize(pool.free[1]);
-}
-
 void destroy_pooled_events(DeviceType type) noexcept {
   RawStreams* raw = registered_raw_streams(type);
   for (int index = 0; raw && index < kMaxDevices; ++index) {

@@ -4,9 +4,6 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <tenon/streams/availability.h>
-#include <tenon/streams/blame.h>
-#include <tenon/streams/failure.h>
-#include <tenon/streams/order.h>
 #include <tenon/streams/raw_streams.h>
 #include <tenon/streams/settle.h>
 #include <tenon/streams/sim_streams.h>
@@ -38,8 +35,6 @@ bool RawStreams::settle_device(int device) noexcept {
     return false;
   }
 }
-bool RawStreams::write_word(int, void*, uint32_t*, uint32_t) { return false; }
-void RawStreams::heartbeat(int) {}
 bool RawStreams::device_properties(int, cuda::DeviceProperties&) { return false; }
 void RawStreams::memory_info(int, int64_t& free, int64_t& total) { free = total = 0; }
 int RawStreams::runtime_version() { return 0; }
@@ -210,10 +205,8 @@ Device resolve(Device device) {
 int current_device(DeviceType type) {
   if (runs_inline(type)) return 0;
   int8_t& known = thread_state.device[static_cast<int>(type)];
-  if (known == 0) [[unlikely]] {
-    detail::follow_watch();
+  if (known == 0) [[unlikely]]
     known = static_cast<int8_t>(detail::usable_raw_streams(type).current_device() + 1);
-  }
   return known - 1;
 }
 
@@ -256,8 +249,6 @@ RawStreams* exchange_raw_streams(DeviceType type, RawStreams* streams) {
   counts[t].store(0);
   checked_devices[t].store(0);
   thread_state.device[t] = 0;
-  clear_failures(type);
-  forget_fences(type);
   return registered[t].exchange(streams);
 }
 

@@ -54,11 +54,6 @@ class TENON_API RawStreams {
   virtual void copy(int device, void* stream, void* to, const void* from, int64_t bytes) = 0;
   /// Queues a kernel that runs on the host: the simulated device's operators. The default runs it at once.
   virtual void launch(int device, void* stream, const char* name, Function<void()> kernel);
-  /// Queues a write of `value` to `*word`, page-locked host memory, behind what the stream has: the fences of blame mode
-  /// (streams/blame.h). False when the device cannot. The default cannot.
-  virtual bool write_word(int device, void* stream, uint32_t* word, uint32_t value);
-  /// Throws when the device has broken down; the watchdog's thread asks. Touches no stream but its own.
-  virtual void heartbeat(int device);
   /// True while a graph is captured on that stream: events and synchronisation are restricted then.
   virtual bool is_capturing(int device, void* stream) = 0;
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The simulated device's controls: options, faults, counters, the log.
-#include <tenon/streams/blame.h>
-#include <tenon/streams/failure.h>
 #include <tenon/streams/op_context.h>
 #include <tenon/streams/sim_streams.h>
 #include <tenon/streams/state.h>
@@ -10,7 +8,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <new>
 #include <string_view>
 #include <utility>
@@ -20,9 +17,9 @@ namespace {
 
 constinit MemoryHooks hooks{};
 constinit std::atomic<SimStreams*> existing{nullptr};
-constexpr const char* kNames[kCallKinds] = {"allocate",   "release", "create_stream", "create_event", "record_event",
-                                            "wait_event", "query",   "synchronize",   "copy",         "launch",
-                                            "callback",   "capture", "replay"};
+constexpr const char* kNames[kCallKinds] = {"allocate",     "release",    "create_stream", "create_event",
+                                            "record_event", "wait_event", "query",         "synchronize",
+                                            "copy",         "launch",     "callback"};
 
 // What an error says, for a list.
 std::string text_of(const std::exception_ptr& error) {
@@ -36,11 +33,6 @@ std::string text_of(const std::exception_ptr& error) {
 }
 
 }  // namespace
-
-[[maybe_unused]] const bool fenced =
-    (tenon::detail::set_fence_memory(kSim,
-                                     [](int64_t bytes) { return std::calloc(static_cast<std::size_t>(bytes), 1); }),
-     true);
 
 void set_memory_hooks(const MemoryHooks& h) noexcept { hooks = h; }
 
@@ -104,43 +96,17 @@ bool SimStreams::count_call(CallKind kind) {
   return fails;
 }
 
-void SimStreams::enter(CallKind kind, int device, void* stream) {
-  const char* const call = kNames[static_cast<int>(kind)];
+void SimStreams::enter(CallKind kind, int device) {
   const bool fails = count_call(kind);
   const int64_t number = counters_.calls[static_cast<int>(kind)];
   advance();
-  if (device >= 0 && device < kMaxDevices && broken_[device]) [[unlikely]]
-    fail_broken(device, call);
   if (!fails) return;
-  note(nullptr, device, "fault", call);
+  note(nullptr, device, "fault", kNames[static_cast<int>(kind)]);
   const std::string_view schema = current_operator ? current_operator : "";
-  CudaFailure f;
-  f.op = schema.substr(0, schema.find('('));
-  f.device = device;
-  f.memory.total = options_.memory_bytes;
-  const bool on_stream = kind >= CallKind::record_event && kind != CallKind::query && kind != CallKind::synchronize;
-  if (on_stream || stream) f.stream = tenon::detail::stream_of(Device(kSim, device), stream).id();
-  f.report = tenon::detail::launches_text(Device(kSim, device));
-  throw CudaError(
-      detail::concat(f.op, f.op.empty() ? "" : ": ", "sim: ", call, " on ", Device(kSim, device),
-                     f.stream < 0 ? "" : " stream ", f.stream < 0 ? std::string() : std::to_string(f.stream), ", call ",
-                     number, " of its kind, was made to fail (sim::fail)"),
-      f);
+  const std::string_view op = schema.substr(0, schema.find('('));
+  detail::fail<CudaError>(op, op.empty() ? "" : ": ", "sim: ", kNames[static_cast<int>(kind)], " on ",
+                          Device(kSim, device), ", call ", number, " of its kind, was made to fail (sim::fail)");
 }
-
-void SimStreams::fail_broken(int device, const char* call) {
-  const Device d(kSim, device);
-  const std::string text = std::string("sim: ") + call;
-  if (!device_failure(d).empty()) tenon::detail::fail_broken(d, text.c_str());
-  tenon::detail::fail_fault({d, 700, "cudaErrorIllegalAddress", "an illegal access was simulated: sim::fault_kernel",
-                             text.c_str(), nullptr, 0});
-}
-
-void SimStreams::check_works(int device, const char* call) {
-  std::lock_guard lock(mutex_);
-  if (broken_[device]) fail_broken(device, call);
-}
-void SimStreams::heartbeat(int device) { check_works(device, "heartbeat"); }
 
 bool SimStreams::begin(CallKind kind, int device) noexcept {
   std::lock_guard lock(mutex_);
@@ -162,14 +128,8 @@ void SimStreams::fail(int kind, int64_t index, int64_t count) {
   std::erase_if(faults_, [](const Fault& f) { return f.count == 0; });
   faults_.push_back({kind, index, count});
 }
-void SimStreams::fault_kernel(int64_t index) {
-  TENON_CHECK(index >= 1, ValueError, "sim::fault_kernel: expected an index of at least 1, got ", index);
-  std::lock_guard lock(mutex_);
-  faulty_kernel_ = index;
-}
 void SimStreams::clear_faults() {
   std::lock_guard lock(mutex_);
-  faulty_kernel_ = 0;
   faults_.clear();
 }
 
@@ -188,14 +148,8 @@ int64_t SimStreams::restart(const Options& o) {
     const int64_t bytes = hooks.in_use(device);
     TENON_CHECK(bytes == 0, DeviceError, "sim::configure: ", bytes, " bytes of ", Device(kSim, device),
                 " are still in use; the devices can start anew only without tensors");
+    hooks.trim();
   }
-  {
-    std::lock_guard lock(mutex_);
-    std::fill(std::begin(broken_), std::end(broken_), false);
-    tenon::detail::clear_failures(kSim);
-    tenon::detail::forget_fences(kSim);
-  }
-  if (hooks.trim) hooks.trim();
   std::lock_guard lock(mutex_);
   unseen_.clear();
   for (int d = 0; d < kMaxDevices; ++d) {
@@ -204,14 +158,12 @@ int64_t SimStreams::restart(const Options& o) {
     defaults_[d].number = -1;
     errors_[d] = nullptr;
   }
-  recordings_.clear();
   for (auto& [handle, stream] : streams_) free_handles_.push_back(handle);
   std::sort(free_handles_.begin(), free_handles_.end(), std::greater<>());
   streams_.clear();
   gone_.clear();
   starved_ = nullptr;
   faults_.clear();
-  faulty_kernel_ = 0;
   log_.clear();
   counters_ = {};
   clock_ = 0;
@@ -269,7 +221,6 @@ const char* name(CallKind kind) { return kNames[static_cast<int>(kind)]; }
 void fail(CallKind kind, int64_t index, int64_t count) {
   SimStreams::instance().fail(static_cast<int>(kind), index, count);
 }
-void fault_kernel(int64_t index) { SimStreams::instance().fault_kernel(index); }
 void fail_any(int64_t index, int64_t count) { SimStreams::instance().fail(-1, index, count); }
 void clear_faults() { SimStreams::instance().clear_faults(); }
 Counters counters() { return SimStreams::instance().counters(); }

@@ -57,20 +57,14 @@ enum class CallKind : uint8_t {
   synchronize,  ///< an event, a stream or a device
   copy,
   launch,  ///< an operator's kernel
-  callback,
-  capture,  ///< its begin, its end, and preparing the graph
-  replay
+  callback
 };
-inline constexpr int kCallKinds = 13;
+inline constexpr int kCallKinds = 11;
 TENON_API const char* name(CallKind kind);
 
 /// The `index`-th call of that kind from now on fails (1: the next one), and the `count - 1` ones after it.
 TENON_API void fail(CallKind kind, int64_t index = 1, int64_t count = 1);
-/// The `index`-th kernel launched from now on breaks its device when it runs, as an illegal access does: nothing more runs
-/// there, and every later call throws CudaError with the first cause (Note [Broken devices] in streams/failure.h). What
-/// runs is a matter of the schedule; configure and reset mend the device.
-TENON_API void fault_kernel(int64_t index = 1);
-/// The same as fail() over calls of all kinds.
+/// The same over calls of all kinds.
 TENON_API void fail_any(int64_t index, int64_t count = 1);
 TENON_API void clear_faults();
 

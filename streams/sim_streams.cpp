@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The simulated device: scheduling, streams, events, copies. Faults and the public calls are in sim.cpp.
-#include <tenon/streams/blame.h>
 #include <tenon/streams/op_context.h>
-#include <tenon/streams/sim_graphs.h>
+#include <tenon/streams/sim_streams.h>
 #include <tenon/streams/state.h>
 
 #include <algorithm>
@@ -46,7 +45,6 @@ void SimStreams::note(const VirtualStream* s, int device, const char* what, cons
 
 void SimStreams::push(VirtualStream& s, Task task) {
   if (s.number < 0) s.number = numbers_++;
-  if (s.recording) return record(s, std::move(task));
   note(&s, s.device, "queue", task.name);
   s.queue.push_back(std::move(task));
   ++counters_.queued;
@@ -75,14 +73,12 @@ void SimStreams::execute(VirtualStream& s) {
   }
   running_ = s.running = true;
   std::exception_ptr error;
-  if (task.faulty) broken_[s.device] = true;
-  const bool runs = !broken_[s.device];  // what a broken device has in its queues goes unrun
-  mutex_.unlock();                       // Note [Running tasks]
+  mutex_.unlock();  // Note [Running tasks]
   {
     thread_state.in_task = true;
     const OpContext context(task.name);
     try {
-      if (runs) task.run();
+      task.run();
     } catch (...) {
       error = std::current_exception();
     }
@@ -181,7 +177,6 @@ void SimStreams::drain_device(int device) {
 }
 
 void SimStreams::rethrow(int device) {
-  if (broken_[device]) fail_broken(device, "synchronize");
   if (errors_[device]) std::rethrow_exception(std::exchange(errors_[device], nullptr));
 }
 
@@ -237,11 +232,6 @@ void SimStreams::destroy_stream(int, void* stream) noexcept {
     found = streams_.find(stream);  // the lock was dropped
   }
   if (found == streams_.end()) return;
-  if (const auto recording = std::exchange(found->second->recording, nullptr)) {
-    std::replace(recording->lanes.begin(), recording->lanes.end(), found->second.get(),
-                 static_cast<VirtualStream*>(nullptr));
-    recording->broken = "destroying one of its streams";
-  }
   if (starved_ == found->second.get()) starved_ = nullptr;
   gone_.push_back(std::move(found->second));  // inside a task its work is still to be done
   streams_.erase(found);
@@ -251,23 +241,19 @@ void SimStreams::destroy_stream(int, void* stream) noexcept {
 
 void SimStreams::synchronize_stream(int device, void* stream) {
   std::lock_guard lock(mutex_);
-  enter(CallKind::synchronize, device, stream);
-  VirtualStream& s = find(device, stream);
-  refuse_in_capture(s, "waiting for a stream");
-  drain(s);
+  enter(CallKind::synchronize, device);
+  drain(find(device, stream));
   rethrow(device);
 }
 bool SimStreams::query_stream(int device, void* stream) {
   std::lock_guard lock(mutex_);
-  enter(CallKind::query, device, stream);
+  enter(CallKind::query, device);
   const VirtualStream& s = find(device, stream);
-  refuse_in_capture(s, "asking a stream");
   return s.queue.empty() && !s.running;
 }
 void SimStreams::synchronize_device(int device) {
   std::lock_guard lock(mutex_);
   enter(CallKind::synchronize, device);
-  refuse_in_captures(device, "waiting for the device");
   drain_device(device);
   rethrow(device);
 }
@@ -279,9 +265,7 @@ bool SimStreams::settle_stream(int device, void* stream) noexcept {
   std::lock_guard lock(mutex_);
   try {
     enter(CallKind::synchronize, device);
-    VirtualStream& s = find(device, stream);
-    if (s.recording) return false;
-    drain(s);
+    drain(find(device, stream));
     return true;
   } catch (...) {
     return false;
@@ -309,35 +293,29 @@ void SimStreams::destroy_event(int, void* event) noexcept { delete static_cast<V
 
 void SimStreams::record_event(int device, void* event, void* stream) {
   std::lock_guard lock(mutex_);
-  enter(CallKind::record_event, device, stream);
+  enter(CallKind::record_event, device);
   VirtualStream& s = find(device, stream);
-  auto mark = std::make_shared<Mark>(Mark{&s, 0, false, {}, -1});
+  auto mark = std::make_shared<Mark>(Mark{&s});
   push(s, {"mark", nullptr, mark, false});
   static_cast<VirtualEvent*>(event)->mark = std::move(mark);
 }
 void SimStreams::wait_event(int device, void* stream, void* event) {
   std::lock_guard lock(mutex_);
-  enter(CallKind::wait_event, device, stream);
+  enter(CallKind::wait_event, device);
   VirtualStream& s = find(device, stream);
   const auto& mark = static_cast<VirtualEvent*>(event)->mark;
-  if (!mark) return;
-  if (mark->number >= 0 || s.recording) join_capture(s, *mark);
-  if (!mark->passed) push(s, {"wait", nullptr, mark, true});
+  if (mark && !mark->passed) push(s, {"wait", nullptr, mark, true});
 }
 bool SimStreams::query_event(int device, void* event) {
   std::lock_guard lock(mutex_);
   enter(CallKind::query, device);
   const auto& mark = static_cast<VirtualEvent*>(event)->mark;
-  TENON_CHECK(!mark || mark->number < 0, CaptureError, "sim: asking an event that was recorded in a capture");
   return !mark || mark->passed;
 }
 void SimStreams::synchronize_event(int device, void* event) {
   std::lock_guard lock(mutex_);
   enter(CallKind::synchronize, device);
-  const auto mark = static_cast<VirtualEvent*>(event)->mark;
-  TENON_CHECK(!mark || mark->number < 0, CaptureError, "sim: waiting for an event that was recorded in a capture");
-  if (mark) reach(mark);
-  if (broken_[device]) fail_broken(device, "synchronize");
+  if (const auto mark = static_cast<VirtualEvent*>(event)->mark) reach(mark);
 }
 double SimStreams::elapsed_ms(int, void* start, void* end) {
   std::lock_guard lock(mutex_);
@@ -350,38 +328,15 @@ double SimStreams::elapsed_ms(int, void* start, void* end) {
 
 // ---- work ----
 
-// For the launch ring. Before the lock: it looks the stream up.
-void SimStreams::note(int device, void* stream, const char* work) {
-  const Stream on = tenon::detail::stream_of(Device(kSim, device), stream);
-  tenon::detail::note_launch(on, work, tenon::detail::literal_name);
-}
-
 void SimStreams::host_callback(int device, void* stream, Function<void()> f) {
-  note(device, stream, "callback");
   std::lock_guard lock(mutex_);
-  enter(CallKind::callback, device, stream);
-  VirtualStream& s = find(device, stream);
-  TENON_CHECK(!s.recording, CaptureError,
-              "Stream::add_callback: a callback cannot be captured\n  Add it before or after the capture.");
-  push(s, {"callback", std::move(f), nullptr, false});
+  enter(CallKind::callback, device);
+  push(find(device, stream), {"callback", std::move(f), nullptr, false});
 }
 void SimStreams::launch(int device, void* stream, const char* name, Function<void()> kernel) {
-  const Stream on = tenon::detail::stream_of(Device(kSim, device), stream);
-  const uint64_t number = tenon::detail::note_launch(on, nullptr, nullptr);
-  {
-    std::lock_guard lock(mutex_);
-    enter(CallKind::launch, device, stream);
-    const bool faulty = faulty_kernel_ > 0 && --faulty_kernel_ == 0;
-    push(find(device, stream), {name, std::move(kernel), nullptr, false, faulty});
-  }
-  if (number != 0) [[unlikely]]
-    tenon::detail::fence_launch(on, number);
-}
-
-bool SimStreams::write_word(int device, void* stream, uint32_t* word, uint32_t value) {
   std::lock_guard lock(mutex_);
-  push(find(device, stream), {"fence", [=] { __atomic_store_n(word, value, __ATOMIC_RELEASE); }, nullptr, false});
-  return true;
+  enter(CallKind::launch, device);
+  push(find(device, stream), {name, std::move(kernel), nullptr, false});
 }
 
 void SimStreams::fill(int device, void* stream, void* p, int64_t bytes, int value) noexcept {
@@ -411,12 +366,10 @@ void SimStreams::set_place(const void* p, int64_t bytes, Place place) {
 
 // As CUDA does: pageable memory is read before the call returns, and written before it returns.
 void SimStreams::copy(int device, void* stream, void* to, const void* from, int64_t bytes) {
-  note(device, stream, "copy");
   std::lock_guard lock(mutex_);
-  enter(CallKind::copy, device, stream);
+  enter(CallKind::copy, device);
   VirtualStream& s = find(device, stream);
   const auto n = static_cast<std::size_t>(bytes);
-  if (place_of(from) == Place::pageable || place_of(to) == Place::pageable) refuse_in_capture(s, "a pageable copy");
   if (place_of(from) == Place::pageable && place_of(to) != Place::pageable) {
     std::vector<char> staged(static_cast<const char*>(from), static_cast<const char*>(from) + n);
     push(s,

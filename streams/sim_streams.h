@@ -12,7 +12,6 @@
 // that device or for the device, as the faults kernels report on a GPU are.
 #pragma once
 
-#include <tenon/streams/raw_graphs.h>
 #include <tenon/streams/raw_streams.h>
 #include <tenon/streams/sim.h>
 
@@ -49,34 +48,19 @@ class SimStreams final : public RawStreams {
   void host_callback(int device, void* stream, Function<void()> f) override;
   void copy(int device, void* stream, void* to, const void* from, int64_t bytes) override;
   void launch(int device, void* stream, const char* name, Function<void()> kernel) override;
-  bool write_word(int device, void* stream, uint32_t* word, uint32_t value) override;
-  void heartbeat(int device) override;
-  bool is_capturing(int device, void* stream) override;
-
-  // ---- sim_graphs.cpp ----
-  struct Recording;
-  struct Executable;
-  void begin_capture(int device, void* stream, CaptureMode mode);
-  std::shared_ptr<Recording> end_capture(int device, void* stream);
-  uint64_t capture_id(int device, void* stream);
-  Executable* instantiate(int device, std::shared_ptr<const Recording> recording);
-  void launch_graph(int device, Executable& executable, void* stream);
-  void destroy_graph(Executable* executable) noexcept;
+  bool is_capturing(int, void*) override { return false; }
 
   // ---- sim.h ----
   int64_t restart(const Options& options);
   std::vector<std::string> unseen_errors();
   Options options();
   void fail(int kind, int64_t index, int64_t count);
-  void fault_kernel(int64_t index);
   void clear_faults();
   Counters counters();
   std::vector<std::string> log();
   int64_t run(int64_t tasks);
 
   // ---- memory/sim_memory.cpp ----
-  /// Throws when the device is broken.
-  void check_works(int device, const char* call);
   /// Counts a call and advances the device; false when it is to fail.
   bool begin(CallKind kind, int device) noexcept;
   /// All work of the device is done; what it threw stays for the next wait. As cudaFree does.
@@ -98,8 +82,6 @@ class SimStreams final : public RawStreams {
     VirtualStream* stream;
     int64_t time = 0;
     bool passed = false;
-    std::weak_ptr<Recording> recording;  // that it is part of, with its number there
-    int number = -1;
   };
   struct VirtualEvent {
     std::shared_ptr<Mark> mark;
@@ -109,7 +91,6 @@ class SimStreams final : public RawStreams {
     Function<void()> run;        // kernels, copies and callbacks
     std::shared_ptr<Mark> mark;  // to pass, or to wait for
     bool waits = false;
-    bool faulty = false;  // breaks its device
   };
   struct VirtualStream {
     int device = 0;
@@ -117,7 +98,6 @@ class SimStreams final : public RawStreams {
     bool busy = false;
     bool running = false;  // its first task is
     std::deque<Task> queue;
-    std::shared_ptr<Recording> recording;  // while it is captured
   };
   struct Fault {
     int kind;  // -1: any
@@ -125,14 +105,9 @@ class SimStreams final : public RawStreams {
   };
 
   VirtualStream& find(int device, void* stream);
-  void enter(CallKind kind, int device, void* stream = nullptr);
-  [[noreturn]] void fail_broken(int device, const char* call);
+  void enter(CallKind kind, int device);
   bool count_call(CallKind kind);
   void push(VirtualStream& s, Task task);
-  void record(VirtualStream& s, Task task);
-  void join_capture(VirtualStream& s, const Mark& mark);
-  static void refuse_in_capture(const VirtualStream& s, const char* what);
-  void refuse_in_captures(int device, const char* what);
   void advance();
   bool step(bool anyone);
   void execute(VirtualStream& s);
@@ -146,7 +121,6 @@ class SimStreams final : public RawStreams {
   Place place_of(const void* p) const;
   uint64_t draw(uint64_t below);
   void note(const VirtualStream* s, int device, const char* what, const char* name);
-  static void note(int device, void* stream, const char* work);
 
   class Waiting;
 
@@ -156,14 +130,10 @@ class SimStreams final : public RawStreams {
   VirtualStream defaults_[kMaxDevices];
   std::map<void*, std::unique_ptr<VirtualStream>> streams_;
   std::vector<VirtualStream*> busy_;
-  std::vector<std::shared_ptr<Recording>> recordings_;  // that go on
-  uint64_t recordings_made_ = 0;
   std::exception_ptr errors_[kMaxDevices];
   std::vector<std::string> unseen_;  // errors that the last restart found
   std::map<const char*, std::pair<int64_t, Place>> places_;
   std::vector<Fault> faults_;
-  int64_t faulty_kernel_ = 0;      // launches until the one that breaks its device; 0: none
-  bool broken_[kMaxDevices] = {};  // since such a kernel ran
   std::vector<std::string> log_;
   Counters counters_{};
   int64_t clock_ = 0;

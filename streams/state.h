@@ -47,13 +47,6 @@ RawStreams& usable_raw_streams(DeviceType type);
 /// The registered implementation and nothing else: no loading, no errors. For destructors.
 RawStreams* registered_raw_streams(DeviceType type) noexcept;
 
-/// The stream of a raw handle; its id is -1 when it is none of ours.
-Stream stream_of(Device device, void* handle) noexcept;
-
-/// For memory/context.h.
-TENON_API int64_t exclusive_streams(Device device);
-TENON_API int64_t pooled_events(Device device);
-
 /// Called around a replacement of the implementation (tests): forget every pooled handle of the type.
 void forget_pooled_streams(DeviceType type);
 void forget_pooled_events(DeviceType type);

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Streams: the thread's current stream, the pools, exclusive streams, waiting, and host callbacks.
 #include <tenon/streams/event.h>
-#include <tenon/streams/graph.h>
 #include <tenon/streams/guard.h>
-#include <tenon/streams/order.h>
-#include <tenon/streams/safety.h>
 #include <tenon/streams/settle.h>
 #include <tenon/streams/state.h>
 
@@ -25,9 +22,7 @@ constinit thread_local ThreadState thread_state __attribute__((tls_model("initia
 
 using detail::runs_inline;
 using detail::slot_of;
-using detail::StreamOrder;
 using detail::thread_state;
-using detail::tracks_order;
 
 namespace {
 
@@ -177,7 +172,6 @@ void Stream::destroy_exclusive(const Stream& stream) {
       if (RawStreams* raw = detail::registered_raw_streams(stream.device().type())) {
         raw->destroy_stream(stream.device().index(), stream.handle());
       }
-      if (tracks_order()) StreamOrder::retire(stream);
     }
   } destroy{stream};
   stream.synchronize();
@@ -206,7 +200,6 @@ Stream current_stream(Device device) {
 }
 
 void set_current_stream(const Stream& stream) {
-  detail::follow_watch();
   const Device device = stream.device();
   TENON_CHECK(device.index() >= 0 && device.index() < kMaxDevices, DeviceError,
               "set_current_stream: stream: expected a device with an ordinal, got ", device);
@@ -219,14 +212,9 @@ void set_current_stream(const Stream& stream) {
 
 void Stream::synchronize() const {
   if (!runs_inline(device_.type())) {
-    detail::check_wait("Stream::synchronize", device_, this);
     RawStreams& raw = detail::usable_raw_streams(device_.type());
-    detail::follow_watch();
-    detail::note_wait("Stream::synchronize");
-    const detail::StreamClock ahead = tracks_order() ? StreamOrder::ahead(*this) : detail::StreamClock();
     DeviceGuard guard(device_to_enter(*this));
     raw.synchronize_stream(device_.index(), handle_);
-    if (!ahead.empty()) StreamOrder::finished(ahead);
     check_faults(device_);
   }
   rethrow_callback_error([this](const Stream& s) { return s == *this; });
@@ -234,13 +222,9 @@ void Stream::synchronize() const {
 
 bool Stream::query() const {
   if (runs_inline(device_.type())) return true;
-  detail::check_wait("Stream::query", device_, this);
   RawStreams& raw = detail::usable_raw_streams(device_.type());
-  const detail::StreamClock ahead = tracks_order() ? StreamOrder::ahead(*this) : detail::StreamClock();
   DeviceGuard guard(device_to_enter(*this));
-  const bool done = raw.query_stream(device_.index(), handle_);
-  if (done && !ahead.empty()) StreamOrder::finished(ahead);
-  return done;
+  return raw.query_stream(device_.index(), handle_);
 }
 
 void Stream::wait_stream(const Stream& other) const {
@@ -290,13 +274,9 @@ bool Stream::is_capturing() const {
 void synchronize(Device device) {
   device = resolve(device);
   if (!runs_inline(device.type())) {
-    detail::check_wait("synchronize", device, nullptr);
     RawStreams& raw = detail::usable_raw_streams(device.type());
-    detail::note_wait("synchronize(device)");
-    const detail::StreamClock ahead = tracks_order() ? StreamOrder::ahead(device) : detail::StreamClock();
     DeviceGuard guard(device);
     raw.synchronize_device(device.index());
-    if (!ahead.empty()) StreamOrder::finished(ahead);
     check_faults(device);
   }
   rethrow_callback_error([device](const Stream& s) { return s.device() == device; });
@@ -324,39 +304,10 @@ bool settle(const Stream& stream) noexcept {
   }
 }
 
-Stream stream_of(Device device, void* handle) noexcept {
-  const auto& current = thread_state.streams[slot_of(device)];
-  if (!handle || current.handle == handle) return Stream(device, handle ? current.id : 0, handle);
-  const Pool& pool = pools[slot_of(device)];
-  for (int level = 0; level < kLevels; ++level) {
-    for (int i = 0; i < kPoolSize; ++i) {
-      const Pool::Slot& slot = pool.slots[level][i];
-      if (slot.made.load(std::memory_order_acquire) && slot.handle == handle)
-        return Stream(device, make_id(i + 1, -level), handle);
-    }
-  }
-  // Only tried: the caller may hold a lock that whoever forks wants next.
-  Shared& s = shared();
-  const std::unique_lock lock(s.exclusive_mutex, std::try_to_lock);
-  if (lock.owns_lock()) {
-    for (const Stream& e : s.exclusive) {
-      if (e.device() == device && e.handle() == handle) return e;
-    }
-  }
-  return Stream(device, -1, handle);
-}
-
-int64_t exclusive_streams(Device device) {
-  Shared& s = shared();
-  std::lock_guard lock(s.exclusive_mutex);
-  return std::count_if(s.exclusive.begin(), s.exclusive.end(), [=](const Stream& e) { return e.device() == device; });
-}
-
 void set_fault_check(void (*check)(int)) noexcept { fault_check.store(check, std::memory_order_release); }
 
 void forget_pooled_streams(DeviceType type) {
   if (runs_inline(type)) return;
-  if (tracks_order()) StreamOrder::forget(type);
   for (int index = 0; index < kMaxDevices; ++index) {
     const int slot = slot_of(Device(type, index));
     for (auto& level : pools[slot].slots) {

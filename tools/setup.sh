@@ -6,7 +6,7 @@
 #   tools/setup.sh [--dev] [--data]    --dev adds formatter, linter, ccache and graphviz; --data Fashion-MNIST
 set -euo pipefail
 
-packages=(g++ cmake ninja-build git python3 libhwy-dev zlib1g-dev libpng-dev catch2 nlohmann-json3-dev
+packages=(g++ cmake ninja-build git python3 libhwy-dev zlib1g-dev catch2 nlohmann-json3-dev
           libopenblas-dev)
 for option in "$@"; do
   case $option in
@@ -17,7 +17,7 @@ for option in "$@"; do
 done
 
 if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
-  echo "setup.sh: no apt here; needed are a C++20 compiler, CMake 3.25, Ninja, Highway, zlib, libpng, Catch2," \
+  echo "setup.sh: no apt here; needed are a C++20 compiler, CMake 3.25, Ninja, Highway, zlib, Catch2," \
        "nlohmann-json, and if wanted a CBLAS" >&2
   exit 0
 fi

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // PyTorch's C++ API as a peer: the same work under the same names as the rows of this folder. Built by
 // benchmarks/peer/build.sh against the PyTorch of the machine it runs on.
-#include "convolutions.h"
 #include "families.h"
 #include "peer.h"
 
 #include <torch/torch.h>
 #include <torch/version.h>
 #if defined(TENON_PEER_CUDA)
-#include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDACachingAllocator.h>
-#include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #endif
 
@@ -69,61 +66,8 @@ Step mlp(torch::Device d, bool adamw) {
   };
 }
 
-// The step as a CUDA graph: warmed up and captured on a side stream, as its documentation asks for. (C++ has no
-// optimizer with a step count on the device: AdamW's bias corrections stay those of the capture, which costs the same.)
-Step captured(torch::Device d, Step step) {
-#if defined(TENON_PEER_CUDA)
-  if (!d.is_cuda()) return step;
-  auto graph = std::make_shared<at::cuda::CUDAGraph>();
-  const c10::cuda::CUDAStreamGuard guard(c10::cuda::getStreamFromPool());
-  for (int i = 0; i < 3; ++i) step();
-  torch::cuda::synchronize();
-  graph->capture_begin();
-  step();
-  graph->capture_end();
-  return [graph, step] { graph->replay(); };
-#else
-  return step;
-#endif
-}
-Step tiny_operators(torch::Device d) {
-  return [x = torch::ones({1}, d), y = Tensor()]() mutable {
-    y = x;
-    for (int i = 0; i < 100; ++i) y = y + 1.0;
-  };
-}
-Step attention(torch::Device d, bool backward) {
-  const auto input = [&] {
-    return (d.is_cuda() ? rnd({4, 32, 4096, 64}, d, torch::kBFloat16) : rnd({2, 8, 512, 64}, d))
-        .requires_grad_(backward);
-  };
-  return [q = input(), k = input(), v = input(), g = input().detach(), backward]() mutable {
-    const Tensor y = at::scaled_dot_product_attention(q, k, v, {}, 0.0, true);
-    if (!backward) return;
-    y.backward(g);
-    for (Tensor* t : {&q, &k, &v}) t->mutable_grad() = Tensor();
-  };
-}
-Step lstm(torch::Device d, bool backward) {
-  torch::nn::LSTM layer(128, 256);
-  layer->to(d);
-  for (Tensor& p : layer->parameters()) p.requires_grad_(backward);
-  return [layer, backward, x = rnd({32, 64, 128}, d)]() mutable {
-    const Tensor y = std::get<0>(layer(x));
-    if (!backward) return;
-    y.sum().backward();
-    layer->zero_grad();
-  };
-}
-
 const std::map<std::string, Prepare>& table() {
   static const std::map<std::string, Prepare> rows = {
-    {"attention forward f32", [](torch::Device d) { return attention(d, false); }},
-    {"attention forward and backward f32", [](torch::Device d) { return attention(d, true); }},
-    {"attention forward bf16", [](torch::Device d) { return attention(d, false); }},
-    {"attention forward and backward bf16", [](torch::Device d) { return attention(d, true); }},
-    {"lstm forward", [](torch::Device d) { return lstm(d, false); }},
-    {"lstm forward and backward", [](torch::Device d) { return lstm(d, true); }},
     {"host empty", [](torch::Device d) { return keep([=] { return torch::empty({1}, d); }); }},
     {"host add",
      [](torch::Device d) { return keep([a = torch::ones({1}, d), b = torch::ones({1}, d)] { return a + b; }); }},
@@ -390,10 +334,6 @@ const std::map<std::string, Prepare>& table() {
      }},
     {"mlp step sgd", [](torch::Device d) { return mlp(d, false); }},
     {"mlp step adamw", [](torch::Device d) { return mlp(d, true); }},
-    {"mlp step sgd graph", [](torch::Device d) { return captured(d, mlp(d, false)); }},
-    {"mlp step adamw graph", [](torch::Device d) { return captured(d, mlp(d, true)); }},
-    {"100 tiny operators", [](torch::Device d) { return tiny_operators(d); }},
-    {"100 tiny operators graph", [](torch::Device d) { return captured(d, tiny_operators(d)); }},
   };
   return rows;
 }
@@ -405,27 +345,6 @@ using Inputs = FamilyInputs<Tensor>;
 
 Tensor values_of_unique(const Tensor& x) { return std::get<0>(torch::_unique2(x)); }
 Tensor values_of_unique_consecutive(const Tensor& x) { return std::get<0>(torch::unique_consecutive(x)); }
-Tensor max_pool_gradient(const Tensor& x) {
-  static const Tensor at = std::get<1>(max_pool2d_with_indices(x, {3, 3}, {2, 2}, {1, 1}));
-  static const Tensor g = ones(at.sizes(), x.options());
-  return max_pool2d_with_indices_backward(g, x, {3, 3}, {2, 2}, {1, 1}, {1, 1}, false, at);
-}
-Tensor avg_pool_gradient(const Tensor& x) {
-  static const Tensor g = avg_pool2d(x, {2, 2});
-  return avg_pool2d_backward(g, x, {2, 2}, {2, 2}, {0, 0}, false, true, c10::nullopt);
-}
-Tensor bags(const Inputs& in, const char* mode) {
-  const int64_t bags = in.k.numel() / 2048;
-  const Tensor starts = arange(bags, in.k.options()) * 32;
-  return std::get<0>(embedding_bag(in.m.view({-1, 64}).slice(0, 0, 1000), in.k.slice(0, 0, bags * 32), starts, false,
-                                   std::string(mode) == "sum" ? 0 : 1));
-}
-Tensor bag_gradient(const Inputs& in) {
-  static Tensor table = in.m.view({-1, 64}).slice(0, 0, 1000).clone().requires_grad_();
-  Inputs with = in;
-  with.m = table;
-  return autograd::grad({bags(with, "mean").sum()}, {table})[0];
-}
 
 const std::map<std::string, Tensor (*)(const Inputs&)>& table() {
 #define TENON_FAMILY_ROW(name, bytes, expression) {name, [](const Inputs& in) -> Tensor { return expression; }},
@@ -449,53 +368,7 @@ Step prepare(Tensor (*step)(const Inputs&), torch::Device d) {
 }
 }  // namespace families
 
-// --- convolutions -------------------------------------------------------------------------------------------------
-Step convolution(const ConvolutionLayer& l, int step, torch::Device d) {
-  const auto made = [&](at::IntArrayRef sizes) {
-    const Tensor t = rnd(sizes, d, l.dtype == 1 ? torch::kHalf : torch::kFloat);
-    return l.channels_last ? t.contiguous(at::MemoryFormat::ChannelsLast) : t;
-  };
-  const int64_t n = l.batch(d.is_cuda()), side = l.result_size();
-  const Tensor x = made({n, l.in, l.size, l.size}), grad = made({n, l.out, side, side});
-  const Tensor w = made({l.transposed ? l.in : l.out, (l.transposed ? l.out : l.in) / l.groups, l.kernel, l.kernel});
-  const std::vector<int64_t> stride(2, l.stride), padding(2, l.padding), one(2, 1), none(2, 0);
-  return keep([=] {
-    if (step == 0) return at::convolution(x, w, {}, stride, padding, one, l.transposed, none, l.groups);
-    const auto [dx, dw, db] = at::convolution_backward(grad, x, w, at::OptionalIntArrayRef(), stride, padding, one,
-                                                       l.transposed, none, l.groups, {step == 1, step == 2, false});
-    return step == 1 ? dx : dw;
-  });
-}
-
-#if defined(TENON_PEER_CUDA)
-// "h2d pinned 4096": see benchmarks/stream_rows.cpp.
-void* prepare_copy(const std::string& row, torch::Device d) {
-  const auto first = row.find(' '), last = row.rfind(' ');
-  const std::string kind = row.substr(first + 1, last - first - 1);
-  const int64_t n = std::stoll(row.substr(last + 1)) / 4, side = 1024;
-  Tensor host = torch::ones({n}), there = torch::empty({n}, d);
-  if (kind == "pinned") host = host.pin_memory();
-  if (kind == "transposed") {
-    host = host.view({side, n / side}).t();
-    there = there.view({n / side, side});
-  }
-  Tensor to = row[0] == 'h' ? there : host, from = row[0] == 'h' ? host : there;
-  return new Step([=]() mutable {
-    to.copy_(from);
-    torch::cuda::synchronize();
-  });
-}
-#endif
-
 void* prepare(const char* row, const char* device) {
-  for (const ConvolutionLayer& l : kConvolutionLayers)
-    for (int step = 0; step < 3; ++step)
-      if (std::string(l.name) + kConvolutionSteps[step] == row)
-        return new Step(convolution(l, step, torch::Device(device)));
-#if defined(TENON_PEER_CUDA)
-  if (std::string(row).rfind("h2d ", 0) == 0 || std::string(row).rfind("d2h ", 0) == 0)
-    return prepare_copy(row, torch::Device(device));
-#endif
   const auto family = families::table().find(row);
   if (family != families::table().end()) return new Step(families::prepare(family->second, torch::Device(device)));
   const auto found = table().find(row);

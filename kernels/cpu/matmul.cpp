@@ -6,7 +6,6 @@
 #include <tenon/dispatch/make_tensor.h>
 #include <tenon/kernels/cpu/convert.h>
 #include <tenon/kernels/cpu/parallel.h>
-#include <tenon/kernels/cpu/product.h>
 #include <tenon/kernels/cpu/run_plan.h>
 #include <tenon/kernels/cpu/scratch.h>
 #include <tenon/ops/matmul.h>
@@ -332,8 +331,6 @@ void matmul_cpu(const Tensor& out, const Tensor& self, const Tensor& a, const Te
                 const Scalar& alpha) {
   batched_product<T>(out, self, a, b, beta.to<T>(), alpha.to<T>());
 }
-void multiply_float(const Product<float>& x) { multiply(x); }
-void multiply_double(const Product<double>& x) { multiply(x); }
 using Types = tenon::Floats;
 TENON_REGISTER_SIMD_KERNEL(op::mm, Types, matmul_cpu);
 TENON_REGISTER_SIMD_KERNEL(op::bmm, Types, matmul_cpu);
@@ -342,12 +339,3 @@ TENON_REGISTER_SIMD_KERNEL(op::baddbmm, Types, matmul_cpu);
 
 }  // namespace tenon::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
-namespace tenon::cpu {
-HWY_EXPORT(multiply_float);
-HWY_EXPORT(multiply_double);
-void matrix_product(const Product<float>& x) { HWY_DYNAMIC_DISPATCH(multiply_float)(x); }
-void matrix_product(const Product<double>& x) { HWY_DYNAMIC_DISPATCH(multiply_double)(x); }
-}  // namespace tenon::cpu
-#endif

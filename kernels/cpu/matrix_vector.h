@@ -1,7 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // A matrix times one column: the loops of matmul.cpp that pack nothing. Each element of the result is added up in an order
 // that depends on the sizes alone. Read once per SIMD target, after targets.h.
-#include <tenon/kernels/cpu/product.h>
+#ifndef TENON_KERNELS_CPU_PRODUCT
+#define TENON_KERNELS_CPU_PRODUCT
+namespace tenon::cpu {
+
+/// c = beta * s + alpha * a @ b; strides in elements. s may be null or c.
+template <class T>
+struct Product {
+  int64_t m, n, k;
+  const T *a, *b, *s;
+  T* c;
+  int64_t a_row, a_column, b_row, b_column, s_row, s_column, c_row, c_column;
+  T alpha, beta;
+
+  Product transposed() const {
+    return {n, m, k, b, a, s, c, b_column, b_row, a_column, a_row, s_column, s_row, c_column, c_row, alpha, beta};
+  }
+};
+
+}  // namespace tenon::cpu
+#endif
 
 #if defined(TENON_KERNELS_CPU_MATRIX_VECTOR) == defined(HWY_TARGET_TOGGLE)
 #ifdef TENON_KERNELS_CPU_MATRIX_VECTOR

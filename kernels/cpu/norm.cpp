@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layer and root-mean-square normalisation (ops/norm.h); without mean it is the latter. One row at a time, in the cache; statistics in two passes. The gradients of weight
+// Layer normalisation (ops/norm.h). One row at a time, in the cache; statistics in two passes. The gradients of weight
 // and bias are summed in a fixed number of parts, so that they do not depend on the number of threads.
 #include <tenon/kernels/cpu/parallel.h>
 #include <tenon/kernels/cpu/scratch.h>
@@ -44,10 +44,29 @@ C get(const Tensor& t, int64_t i) {
 HWY_BEFORE_NAMESPACE();
 namespace tenon::cpu::HWY_NAMESPACE {
 
+template <class C>
+C row_sum(const C* x, int64_t n) {
+  const hn::ScalableTag<C> d;
+  const auto zero = hn::Zero(d);
+  auto s0 = zero;
+  each_vector<C>(n, [&](int64_t i, auto partial, auto mask) { s0 = hn::Add(s0, load(d, partial, mask, x + i, zero)); });
+  return hn::GetLane(hn::SumOfLanes(d, s0));
+}
+template <class C>
+C row_squares(const C* x, C mean, int64_t n) {
+  const hn::ScalableTag<C> d;
+  const auto shift = hn::Set(d, mean);
+  auto sum = hn::Zero(d);
+  each_vector<C>(n, [&](int64_t i, auto partial, auto mask) {
+    const auto v = hn::Sub(load(d, partial, mask, x + i, shift), shift);
+    sum = hn::MulAdd(v, v, sum);
+  });
+  return hn::GetLane(hn::SumOfLanes(d, sum));
+}
+
 template <class T>
 void native_layer_norm_cpu(const Tensor& out, const Tensor& mean, const Tensor& rstd, const Tensor& x,
                            const Tensor& weight, const Tensor& bias, double eps) {
-  const bool centred = mean.defined();
   using C = compute_t<T>;
   const int64_t rows = x.sizes()[0], n = x.sizes()[1];
   const Scratch<C> memory(2 * n, 3);
@@ -64,7 +83,7 @@ void native_layer_norm_cpu(const Tensor& out, const Tensor& mean, const Tensor& 
         load_row(row.data(), static_cast<const T*>(x.data_ptr()) + r * n, 1, n);
         in = to = row.data();
       }
-      const C m = centred ? row_sum(in, n) / static_cast<C>(n) : C(0);
+      const C m = row_sum(in, n) / static_cast<C>(n);
       const C scale = C(1) / std::sqrt(row_squares(in, m, n) / static_cast<C>(n) + static_cast<C>(eps));
       const hn::ScalableTag<C> d;
       const auto vs = hn::Set(d, scale), vm = hn::Set(d, m), zero = hn::Zero(d);
@@ -75,7 +94,7 @@ void native_layer_norm_cpu(const Tensor& out, const Tensor& mean, const Tensor& 
         store(d, partial, mask, v, to + i);
       });
       if constexpr (!std::is_same_v<T, C>) store_row(static_cast<T*>(out.data_ptr()) + r * n, 1, to, n);
-      if (centred) put<T>(mean, r, m);
+      put<T>(mean, r, m);
       put<T>(rstd, r, scale);
     }
   });
@@ -83,7 +102,7 @@ void native_layer_norm_cpu(const Tensor& out, const Tensor& mean, const Tensor& 
 
 /// One row: adds to dw and db (if any) and writes dx (if any).
 template <class C>
-void backward_row(const C* g, const C* x, C mean, C scale, bool centred, const C* w, C* dx, C* dw, C* db, int64_t n) {
+void backward_row(const C* g, const C* x, C mean, C scale, const C* w, C* dx, C* dw, C* db, int64_t n) {
   const hn::ScalableTag<C> d;
   const auto vm = hn::Set(d, mean), vs = hn::Set(d, scale), zero = hn::Zero(d);
   auto sum = zero, product = zero;
@@ -97,7 +116,7 @@ void backward_row(const C* g, const C* x, C mean, C scale, bool centred, const C
     product = hn::MulAdd(wg, hat, product);
   });
   if (!dx) return;
-  const auto a = hn::Set(d, centred ? hn::GetLane(hn::SumOfLanes(d, sum)) / static_cast<C>(n) : C(0));
+  const auto a = hn::Set(d, hn::GetLane(hn::SumOfLanes(d, sum)) / static_cast<C>(n));
   const auto b = hn::Set(d, hn::GetLane(hn::SumOfLanes(d, product)) / static_cast<C>(n));
   each_vector<C>(n, [&](int64_t i, auto partial, auto mask) {
     const auto vg = load(d, partial, mask, g + i, zero),
@@ -113,7 +132,7 @@ void native_layer_norm_backward_cpu(const Tensor& grad_input, const Tensor& grad
                                     const Tensor& weight) {
   using C = compute_t<T>;
   const int64_t rows = x.sizes()[0], n = x.sizes()[1];
-  const bool wants_weight = grad_weight.defined(), wants_bias = grad_bias.defined(), centred = mean.defined();
+  const bool wants_weight = grad_weight.defined(), wants_bias = grad_bias.defined();
   const int64_t parts =
       wants_weight || wants_bias ? std::clamp<int64_t>(rows / 16, 1, 16) : std::max<int64_t>(1, rows * n / 16384);
   const int64_t share = (rows + parts - 1) / parts;
@@ -128,19 +147,18 @@ void native_layer_norm_backward_cpu(const Tensor& grad_input, const Tensor& grad
       const int64_t part = r / share;
       C *const dw = wants_weight ? sums + 2 * part * n : nullptr, *const db =
                                                                       wants_bias ? sums + (2 * part + 1) * n : nullptr;
-      const C m = centred ? get<T, C>(mean, r) : C(0), s = get<T, C>(rstd, r);
+      const C m = get<T, C>(mean, r), s = get<T, C>(rstd, r);
       const T *const gt = static_cast<const T*>(grad_output.data_ptr()) + r * n, *const xt = static_cast<const T*>(
                                                                                                  x.data_ptr()) +
                                                                                              r * n;
       T* const dx = grad_input.defined() ? static_cast<T*>(grad_input.data_ptr()) + r * n : nullptr;
       if constexpr (std::is_same_v<T, C>) {
-        backward_row(gt, xt, m, s, centred, w, dx, dw, db, n);
+        backward_row(gt, xt, m, s, w, dx, dw, db, n);
       } else {
         C *const g = row.data(), *const in = g + n;
         load_row(g, gt, 1, n);
         load_row(in, xt, 1, n);
-        backward_row(static_cast<const C*>(g), static_cast<const C*>(in), m, s, centred, w, dx ? g : nullptr, dw, db,
-                     n);
+        backward_row(static_cast<const C*>(g), static_cast<const C*>(in), m, s, w, dx ? g : nullptr, dw, db, n);
         if (dx) store_row(dx, 1, g, n);
       }
     }
@@ -152,17 +170,6 @@ void native_layer_norm_backward_cpu(const Tensor& grad_input, const Tensor& grad
     if (wants_bias) put<T>(grad_bias, i, db);
   }
 }
-template <class T>
-void fused_rms_norm_cpu(const Tensor& out, const Tensor& rstd, const Tensor& x, const Tensor& weight, double eps) {
-  native_layer_norm_cpu<T>(out, {}, rstd, x, weight, {}, eps);
-}
-template <class T>
-void fused_rms_norm_backward_cpu(const Tensor& grad_input, const Tensor& grad_weight, const Tensor& grad_output,
-                                 const Tensor& x, const Tensor& rstd, const Tensor& weight) {
-  native_layer_norm_backward_cpu<T>(grad_input, grad_weight, {}, grad_output, x, {}, rstd, weight);
-}
-TENON_REGISTER_SIMD_KERNEL(op::fused_rms_norm, FloatsAndHalves, fused_rms_norm_cpu);
-TENON_REGISTER_SIMD_KERNEL(op::fused_rms_norm_backward, FloatsAndHalves, fused_rms_norm_backward_cpu);
 TENON_REGISTER_SIMD_KERNEL(op::native_layer_norm, FloatsAndHalves, native_layer_norm_cpu);
 TENON_REGISTER_SIMD_KERNEL(op::native_layer_norm_backward, FloatsAndHalves, native_layer_norm_backward_cpu);
 

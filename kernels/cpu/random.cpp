@@ -52,11 +52,11 @@ void make_words(uint64_t seed, uint64_t first, uint32_t* HWY_RESTRICT words) {
 template <class F>
 void each_words(const PhiloxState& state, int64_t n, int64_t per_block, F&& f) {
   const int64_t batch = per_block * kBlocks, batches = (n + batch - 1) / batch;
-  const uint64_t first = philox::first_block(state), seed = philox::seed_of(state);
+  const uint64_t first = philox::first_block(state);
   parallel_for(0, batches, 32, [&](int64_t begin, int64_t end) {
     alignas(64) uint32_t words[kWords];
     for (int64_t b = begin; b < end; ++b) {
-      make_words(seed, first + static_cast<uint64_t>(b * kBlocks), words);
+      make_words(state.seed, first + static_cast<uint64_t>(b * kBlocks), words);
       f(static_cast<const uint32_t*>(words), b * batch, std::min(batch, n - b * batch));
     }
   });
@@ -251,11 +251,11 @@ void randperm_cpu(const Tensor& out, const PhiloxState& state) {
   using Place = std::pair<uint64_t, int64_t>;
   T* const x = static_cast<T*>(out.data_ptr());
   const auto n = static_cast<std::size_t>(out.numel());
-  const uint64_t first = philox::first_block(state), seed = philox::seed_of(state);
+  const uint64_t first = philox::first_block(state);
   std::vector<uint64_t> keys(n + 1);
   parallel_for(0, static_cast<int64_t>(n + 1) / 2, 1024, [&](int64_t begin, int64_t end) {
     for (auto b = static_cast<std::size_t>(begin); b < static_cast<std::size_t>(end); ++b) {
-      const philox::Block block = philox::generate(seed, first + b);
+      const philox::Block block = philox::generate(state.seed, first + b);
       keys[2 * b] = block.wide(0), keys[2 * b + 1] = block.wide(1);
     }
   });

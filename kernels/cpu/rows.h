@@ -77,27 +77,6 @@ HWY_INLINE void store(D d, Partial, M mask, hn::Vec<D> v, C* p) {
     hn::StoreU(v, d, p);
 }
 
-/// The sum of n elements, and that of the squares of their distances from `mean`.
-template <class C>
-C row_sum(const C* x, int64_t n) {
-  const hn::ScalableTag<C> d;
-  const auto zero = hn::Zero(d);
-  auto s0 = zero;
-  each_vector<C>(n, [&](int64_t i, auto partial, auto mask) { s0 = hn::Add(s0, load(d, partial, mask, x + i, zero)); });
-  return hn::GetLane(hn::SumOfLanes(d, s0));
-}
-template <class C>
-C row_squares(const C* x, C mean, int64_t n) {
-  const hn::ScalableTag<C> d;
-  const auto shift = hn::Set(d, mean);
-  auto sum = hn::Zero(d);
-  each_vector<C>(n, [&](int64_t i, auto partial, auto mask) {
-    const auto v = hn::Sub(load(d, partial, mask, x + i, shift), shift);
-    sum = hn::MulAdd(v, v, sum);
-  });
-  return hn::GetLane(hn::SumOfLanes(d, sum));
-}
-
 }  // namespace tenon::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 #endif

@@ -2,7 +2,6 @@
 #include <tenon/dispatch/op.h>
 #include <tenon/kernels/cuda/cublaslt.h>
 #include <tenon/kernels/cuda/workspace.h>
-#include <tenon/streams/blame.h>
 #include <tenon/streams/cuda_check.h>
 #include <tenon/streams/op_context.h>
 #include <tenon/streams/stream.h>
@@ -235,9 +234,7 @@ bool multiply(const Product& p) {
   if (p.key.bias)
     TENON_CUBLASLT(MatmulDescSetAttribute(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &p.bias, sizeof p.bias));
   const Workspace workspace(plan.workspace);
-  const Stream current = current_stream(Device(kCUDA, p.key.device));
-  const auto stream = static_cast<cudaStream_t>(current.handle());
-  const uint64_t number = tenon::detail::note_launch(current, "cublasLtMatmul", tenon::detail::literal_name);
+  const auto stream = static_cast<cudaStream_t>(current_stream(Device(kCUDA, p.key.device)).handle());
   const cublasStatus_t status =
       lt.Matmul(handle(p.key.device), plan.operation, p.alpha, p.a, plan.a, p.b, plan.b, p.beta, p.c, plan.c, p.d,
                 plan.d, &plan.algorithm, workspace.data(), static_cast<std::size_t>(plan.workspace), stream);
@@ -246,8 +243,6 @@ bool multiply(const Product& p) {
     return false;
   }
   check(status, "cublasLtMatmul");
-  if (number != 0) [[unlikely]]
-    tenon::detail::fence_launch(current, number);
   if (launch_blocking()) [[unlikely]]
     TENON_CUDA(cudaStreamSynchronize(stream));
   return true;

@@ -50,20 +50,11 @@ void check_faults(int device) {
     const auto stream = static_cast<cudaStream_t>(current_stream(Device(kCUDA, device)).handle());
     TENON_CUDA(cudaMemsetAsync(boxes[device].claim, 0, sizeof(unsigned), stream));
   }
-  if (fault.size < 0) throw ValueError(fault_text(fault, device));
   throw IndexError(fault_text(fault, device));
-}
-
-// After a trap: the note is in host memory and outlives the context.
-std::string trapped_note(int device) {
-  Fault* note = device >= 0 && device < kMaxDevices ? __atomic_load_n(&boxes[device].note, __ATOMIC_ACQUIRE) : nullptr;
-  Fault fault;
-  return note && take_fault(*note, fault) ? fault_line(fault) : std::string();
 }
 
 [[maybe_unused]] const bool registered = [] {
   tenon::detail::set_fault_check(&check_faults);
-  tenon::detail::set_fault_notes(&trapped_note);
   return true;
 }();
 

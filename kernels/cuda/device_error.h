@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Errors that only a kernel can see, an index out of range above all. The kernel leaves a note in a mailbox of its
 // device, skips the element and goes on: no trap, the context survives. The next wait for a stream of the device
-// (Stream::synchronize, item(), a copy to the host) finds the note and throws IndexError, or ValueError for an assertion.
-// A kernel that cannot go on traps after its note: the device is broken then, and the CudaError quotes the note.
+// (Stream::synchronize, item(), a copy to the host) finds the note and throws IndexError.
 //
 // Note [Mailbox]. One per device: the note in page-locked host memory, so that looking costs the host one load; the
 // word by which one thread of the device wins the right to write it in device memory, because atomics on host memory
@@ -17,8 +16,7 @@
 
 namespace tenon::cuda {
 
-/// A note: `argument` of `op` held `index` at element `position`, where 0 to size - 1 was allowed. Of an assertion
-/// (size is negative): `argument` is its text, `index` the value that broke it.
+/// A note: `argument` of `op` held `index` at element `position`, where 0 to size - 1 was allowed.
 struct Fault {
   const char* op;
   const char* argument;
@@ -41,40 +39,18 @@ struct IndexCheck {
   __device__ __forceinline__ bool operator()(int64_t index, int64_t position) const {
     if (static_cast<uint64_t>(index) < static_cast<uint64_t>(size)) [[likely]]
       return true;
-    write(index, position);
+    if (atomicCAS(claim, 0u, 1u) == 0u) {
+      volatile Fault* f = note;
+      f->op = op;
+      f->argument = argument;
+      f->index = index;
+      f->size = size;
+      f->position = position;
+      f->dim = dim;
+      __threadfence_system();
+      f->ready = 1;
+    }
     return false;
-  }
-  __device__ __forceinline__ void write(int64_t index, int64_t position) const {
-    if (atomicCAS(claim, 0u, 1u) != 0u) return;
-    volatile Fault* f = note;
-    f->op = op;
-    f->argument = argument;
-    f->index = index;
-    f->size = size;
-    f->position = position;
-    f->dim = dim;
-    __threadfence_system();
-    f->ready = 1;
-  }
-#endif
-};
-
-/// For a kernel parameter: an assertion whose text reaches the user.
-struct DeviceAssert {
-  IndexCheck box;
-
-#if defined(__CUDACC__)
-  /// False, and noted with `value` and where it was found, unless `holds`.
-  __device__ __forceinline__ bool operator()(bool holds, int64_t value, int64_t position) const {
-    if (!holds) box.write(value, position);
-    return holds;
-  }
-  /// Ends the kernel when it does not hold. The device is broken then.
-  __device__ __forceinline__ void require(bool holds, int64_t value, int64_t position) const {
-    if (holds) return;
-    box.write(value, position);
-    __threadfence_system();
-    __trap();
   }
 #endif
 };
@@ -82,22 +58,12 @@ struct DeviceAssert {
 /// The check for kernels on the current device. `op` and `argument` must be literals of this library.
 TENON_API IndexCheck index_check(const char* op, const char* argument, int64_t size, int64_t dim);
 
-/// The assertion that `text` says; both literals of this library, or of one that stays loaded.
-inline DeviceAssert device_assert(const char* op, const char* text) { return {index_check(op, text, -1, -1)}; }
-
-/// What was found, in one line.
-inline std::string fault_line(const Fault& f) {
-  Message m;
-  m << f.op << ": " << f.argument;
-  if (f.size >= 0) m << ": expected 0 to " << f.size - 1;
-  if (f.dim >= 0) m << " for dimension " << f.dim;
-  m << ", got " << f.index << " at element " << f.position;
-  return m.take();
-}
 /// What the user is told.
 inline std::string fault_text(const Fault& f, int device) {
   Message m;
-  m << fault_line(f) << "\n  A kernel on cuda:" << device
+  m << f.op << ": " << f.argument << ": expected 0 to " << f.size - 1;
+  if (f.dim >= 0) m << " for dimension " << f.dim;
+  m << ", got " << f.index << " at element " << f.position << "\n  A kernel on cuda:" << device
     << " found it; it left out that element, and what the operator returned must not be used.";
   return m.take();
 }

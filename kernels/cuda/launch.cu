@@ -1,15 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tenon/kernels/cuda/launch.h>
-#include <tenon/memory/allocator.h>
 
 namespace tenon::cuda {
-namespace {
-// What the fences of blame mode write to; never given back.
-[[maybe_unused]] const bool fenced = [] {
-  tenon::detail::set_fence_memory(kCUDA, [](int64_t bytes) { return memory::allocate_pinned(bytes).data; });
-  return true;
-}();
-}  // namespace
 
 const DeviceLimits& device_limits() {
   // Two threads may fill an entry at once; they write the same values, and `ready` is set last.

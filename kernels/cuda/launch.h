@@ -8,7 +8,6 @@
 #pragma once
 
 #include <tenon/core/error.h>
-#include <tenon/streams/blame.h>
 #include <tenon/streams/cuda_check.h>
 #include <tenon/streams/stream.h>
 
@@ -42,25 +41,13 @@ namespace detail {
   last = {kernel, shared, device};
 }
 
-// Asked once per kernel, for the launch ring.
-[[gnu::visibility("hidden"), gnu::noinline]] inline const char* kernel_name(const void* kernel) {
-  const char* name = nullptr;
-  if (cudaFuncGetName(&name, kernel) != cudaSuccess) (void)cudaGetLastError();
-  return name;
-}
-
 [[gnu::visibility("hidden")]] inline void launch(const void* kernel, dim3 grid, dim3 block, std::size_t shared,
                                                  void** args) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
   if (shared > 48 * 1024) [[unlikely]]
     allow_shared(kernel, shared);
-  const Stream current = current_stream(Device(kCUDA));
-  const auto stream = static_cast<cudaStream_t>(current.handle());
-  const uint64_t number =
-      tenon::detail::note_launch(current, kernel, kernel_name, grid.x, grid.y, grid.z, block.x * block.y * block.z);
+  const auto stream = static_cast<cudaStream_t>(current_stream(Device(kCUDA)).handle());
   TENON_CUDA(cudaLaunchKernel(kernel, grid, block, args, shared, stream));
-  if (number != 0) [[unlikely]]
-    tenon::detail::fence_launch(current, number);
   if (launch_blocking()) [[unlikely]]
     TENON_CUDA(cudaStreamSynchronize(stream));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layer and root-mean-square normalisation (without mean: the latter), forward and backward. T: the dtype of x; P: of the parameters and saved statistics.
+// Layer normalisation, forward and backward. T: the dtype of x; P: of the parameters and saved statistics.
 //
 // Note [Backward in one read]. A block keeps its threads on the same columns of all the rows it takes, so that the sums
 // for weight and bias stay in registers beside the row itself; x and the gradient are read once. Each block leaves its
@@ -31,7 +31,7 @@ constexpr int kElements = sizeof(C) == 8 ? 4 : 8;  // backward: elements a threa
 template <class T, class P>
 struct Forward {
   T* out;
-  P *mean, *rstd;  // mean or null
+  P *mean, *rstd;
   const T* x;
   const P *weight, *bias;  // or null
   int64_t rows, n;
@@ -67,8 +67,8 @@ __global__ void __launch_bounds__(cuda::kMostRowThreads) forward_rows(const Forw
   C sum[1] = {C(0)};
 #pragma unroll
   for (int i = 0; i < K * W; ++i) sum[0] += v[i];
-  if (a.mean) cuda::fold_row(sum, group_log2, C(0), 0, cuda::Plus{});
-  const C mean = a.mean ? sum[0] / static_cast<C>(n) : C(0);
+  cuda::fold_row(sum, group_log2, C(0), 0, cuda::Plus{});
+  const C mean = sum[0] / static_cast<C>(n);
   C squares[1] = {C(0)};
 #pragma unroll
   for (int k = 0; k < K; ++k) {
@@ -82,10 +82,7 @@ __global__ void __launch_bounds__(cuda::kMostRowThreads) forward_rows(const Forw
   cuda::fold_row(squares, group_log2, C(0), 1, cuda::Plus{});
   const C rstd = C(1) / math::sqrt(squares[0] / static_cast<C>(n) + a.eps);
   if (!valid) return;
-  if (lane == 0) {
-    if (a.mean) a.mean[row] = static_cast<P>(mean);
-    a.rstd[row] = static_cast<P>(rstd);
-  }
+  if (lane == 0) a.mean[row] = static_cast<P>(mean), a.rstd[row] = static_cast<P>(rstd);
 #pragma unroll
   for (int k = 0; k < K; ++k) {
     const int i = (lane + (k << group_log2)) * W;
@@ -110,7 +107,7 @@ __global__ void __launch_bounds__(kLongThreads) forward_long(const Forward<T, P>
   const int64_t row = blockIdx.x;
   const T* x = a.x + row * a.n;
   C sum[1] = {C(0)};
-  for (int64_t i = int64_t(threadIdx.x) * W; a.mean && i < a.n; i += kLongThreads * W) {
+  for (int64_t i = int64_t(threadIdx.x) * W; i < a.n; i += kLongThreads * W) {
     C v[W];
     load<W>(v, x + i);
 #pragma unroll
@@ -127,10 +124,7 @@ __global__ void __launch_bounds__(kLongThreads) forward_long(const Forward<T, P>
   }
   cuda::fold_row(squares, kLongLog2, C(0), 1, cuda::Plus{});
   const C rstd = C(1) / math::sqrt(squares[0] / static_cast<C>(a.n) + a.eps);
-  if (threadIdx.x == 0) {
-    if (a.mean) a.mean[row] = static_cast<P>(mean);
-    a.rstd[row] = static_cast<P>(rstd);
-  }
+  if (threadIdx.x == 0) a.mean[row] = static_cast<P>(mean), a.rstd[row] = static_cast<P>(rstd);
   for (int64_t i = int64_t(threadIdx.x) * W; i < a.n; i += kLongThreads * W) {
     C v[W];
     load<W>(v, x + i);
@@ -143,7 +137,7 @@ template <class T, class P>
 struct Backward {
   T* dx;  // or null
   const T *dy, *x;
-  const P *mean, *rstd, *weight;  // mean, weight or null
+  const P *mean, *rstd, *weight;  // weight or null
   compute_t<T>* partial;          // [2][blocks][n]: of weight and bias; or null
   int64_t rows, n;
 };
@@ -155,7 +149,7 @@ __global__ void __launch_bounds__(cuda::kMostRowThreads) backward_rows(const Bac
   const int n = static_cast<int>(a.n), lane = threadIdx.x & ((1 << group_log2) - 1), group = threadIdx.x >> group_log2;
   const int groups = blockDim.x >> group_log2;
   const int64_t step = int64_t(gridDim.x) * groups;
-  const C scale = C(1) / static_cast<C>(n), centre = a.mean ? scale : C(0);
+  const C scale = C(1) / static_cast<C>(n);
   auto place = [&](int k) { return (lane + (k << group_log2)) * W; };
 
   // A row as it came, and the next one, which is on its way while this one is summed. Normalized values are computed
@@ -168,7 +162,7 @@ __global__ void __launch_bounds__(cuda::kMostRowThreads) backward_rows(const Bac
     const bool valid = row < a.rows;
     cuda::load_vectors(r.x, a.x + row * n, n, lane, group_log2, valid);
     cuda::load_vectors(r.dy, a.dy + row * n, n, lane, group_log2, valid);
-    r.mean = valid && a.mean ? static_cast<C>(a.mean[row]) : C(0);
+    r.mean = valid ? static_cast<C>(a.mean[row]) : C(0);
     r.rstd = valid ? static_cast<C>(a.rstd[row]) : C(0);
   };
   auto load_weight = [&](Vector<P, W>& weight, int k) {
@@ -206,7 +200,7 @@ __global__ void __launch_bounds__(cuda::kMostRowThreads) backward_rows(const Bac
     }
     if (a.dx) {  // the same for all threads
       cuda::fold_row(sums, group_log2, C(0), turn, cuda::Plus{});
-      sums[0] *= centre, sums[1] *= scale;
+      sums[0] *= scale, sums[1] *= scale;
 #pragma unroll
       for (int k = 0; k < KB; ++k) {
         if (row >= a.rows || place(k) >= n) continue;
@@ -254,7 +248,7 @@ template <class T, class P>
 __global__ void __launch_bounds__(kLongThreads) backward_long(const Backward<T, P> a) {
   using C = compute_t<T>;
   const int64_t at = int64_t(blockIdx.x) * a.n;
-  const C mean = a.mean ? static_cast<C>(a.mean[blockIdx.x]) : C(0), rstd = static_cast<C>(a.rstd[blockIdx.x]);
+  const C mean = static_cast<C>(a.mean[blockIdx.x]), rstd = static_cast<C>(a.rstd[blockIdx.x]);
   auto weighted = [&](int64_t i) {
     const C d = static_cast<C>(a.dy[at + i]);
     return a.weight ? d * static_cast<C>(a.weight[i]) : d;
@@ -268,7 +262,7 @@ __global__ void __launch_bounds__(kLongThreads) backward_long(const Backward<T, 
   }
   cuda::fold_row(sums, kLongLog2, C(0), 0, cuda::Plus{});
   const C scale = C(1) / static_cast<C>(a.n);
-  sums[0] *= a.mean ? scale : C(0), sums[1] *= scale;
+  sums[0] *= scale, sums[1] *= scale;
 #pragma unroll 4
   for (int64_t i = threadIdx.x; i < a.n; i += kLongThreads) {
     const C hat = (static_cast<C>(a.x[at + i]) - mean) * rstd;
@@ -288,8 +282,8 @@ __global__ void __launch_bounds__(32 * kDown) column_sums(const Backward<T, P> a
 #pragma unroll 4
     for (int64_t row = int64_t(blockIdx.y) * rows_each + threadIdx.y; row < end; row += kDown) {
       const C d = static_cast<C>(a.dy[row * a.n + column]);
-      sums[0] += d * ((static_cast<C>(a.x[row * a.n + column]) - (a.mean ? static_cast<C>(a.mean[row]) : C(0))) *
-                      static_cast<C>(a.rstd[row]));
+      sums[0] +=
+          d * ((static_cast<C>(a.x[row * a.n + column]) - static_cast<C>(a.mean[row])) * static_cast<C>(a.rstd[row]));
       sums[1] += d;
     }
   all[0][threadIdx.y][threadIdx.x] = sums[0];
@@ -407,19 +401,6 @@ void native_layer_norm_backward_cuda(const Tensor& dx, const Tensor& dweight, co
   if constexpr (sizeof(T) == 2) backward<T, float>(dx, dweight, dbias, dy, x, mean, rstd, weight);
 }
 
-template <class T>
-void fused_rms_norm_cuda(const Tensor& out, const Tensor& rstd, const Tensor& x, const Tensor& weight, double eps) {
-  const DeviceGuard guard(x.device());
-  forward<T, compute_t<T>>(out, {}, rstd, x, weight, {}, eps);
-}
-template <class T>
-void fused_rms_norm_backward_cuda(const Tensor& dx, const Tensor& dweight, const Tensor& dy, const Tensor& x,
-                                  const Tensor& rstd, const Tensor& weight) {
-  const DeviceGuard guard(x.device());
-  backward<T, compute_t<T>>(dx, dweight, {}, dy, x, {}, rstd, weight);
-}
-TENON_REGISTER_KERNEL(op::fused_rms_norm, cuda, FloatsAndHalves, fused_rms_norm_cuda);
-TENON_REGISTER_KERNEL(op::fused_rms_norm_backward, cuda, FloatsAndHalves, fused_rms_norm_backward_cuda);
 TENON_REGISTER_KERNEL(op::native_layer_norm, cuda, FloatsAndHalves, native_layer_norm_cuda);
 TENON_REGISTER_KERNEL(op::native_layer_norm_backward, cuda, FloatsAndHalves, native_layer_norm_backward_cuda);
 

@@ -20,8 +20,7 @@ __global__ void __launch_bounds__(kThreads)
     random_kernel(T* out, int64_t n, const PhiloxState state, bool whole, const F f) {
   const int64_t b = int64_t(blockIdx.x) * kThreads + threadIdx.x, first = b * N;
   if (first >= n) return;
-  const philox::Block block =
-      philox::generate(philox::seed_of(state), philox::first_block(state) + static_cast<uint64_t>(b));
+  const philox::Block block = philox::generate(state.seed, philox::first_block(state) + static_cast<uint64_t>(b));
   cuda::Vector<T, N> x;
   f(block, first, n, x.v);
   if (whole && first + N <= n) {
@@ -198,7 +197,7 @@ __global__ void __launch_bounds__(kThreads)
   constexpr int W = sizeof(T) == 2 ? 8 : 4;
   const int64_t at = (int64_t(blockIdx.x) * kThreads + threadIdx.x) * W;
   if (at >= n) return;
-  const uint64_t first = philox::first_block(state) + static_cast<uint64_t>(at / 4), seed = philox::seed_of(state);
+  const uint64_t first = philox::first_block(state) + static_cast<uint64_t>(at / 4);
   const bool whole = kWhole && at + W <= n;
   cuda::Vector<T, W> values;
   cuda::Vector<bool, W> kept;
@@ -210,7 +209,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 #pragma unroll
   for (int b = 0; b < W / 4; ++b) {
-    const philox::Block block = philox::generate(seed, first + b);
+    const philox::Block block = philox::generate(state.seed, first + b);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int e = b * 4 + i;

@@ -17,8 +17,7 @@ __global__ void __launch_bounds__(kThreads)
     make_keys(uint64_t* keys, uint32_t* places, int64_t n, const PhiloxState state) {
   const int64_t b = int64_t(blockIdx.x) * kThreads + threadIdx.x;
   if (b * 2 >= n) return;
-  const philox::Block block =
-      philox::generate(philox::seed_of(state), philox::first_block(state) + static_cast<uint64_t>(b));
+  const philox::Block block = philox::generate(state.seed, philox::first_block(state) + static_cast<uint64_t>(b));
 #pragma unroll
   for (int i = 0; i < 2; ++i)
     if (b * 2 + i < n) keys[b * 2 + i] = block.wide(i), places[b * 2 + i] = static_cast<uint32_t>(b * 2 + i);

@@ -21,8 +21,7 @@ std::vector<std::string> skeleton(const std::string& report) {
   std::vector<std::string> lines;
   std::istringstream in(report);
   for (std::string line; std::getline(in, line);) {
-    if (std::regex_search(line, std::regex("^  (reason|remedy|needs driver|kernel module|cuda:\\d+|card \\d+): ")))
-      continue;
+    if (std::regex_search(line, std::regex("^  (reason|remedy|needs driver|kernel module|cuda:\\d+): "))) continue;
     lines.push_back(line.substr(0, line.find(':')));
   }
   return lines;
@@ -48,9 +47,6 @@ TEST_CASE("the environment report has these sections and lines on every machine"
                                              "  architectures",
                                              "  devices",
                                              "",
-                                             "Cards",
-                                             "  NVML",
-                                             "",
                                              "Libraries",
                                              "  cuBLASLt",
                                              "  cuDNN",
@@ -68,7 +64,6 @@ TEST_CASE("the environment report has these sections and lines on every machine"
                                              "  CUDA_LAUNCH_BLOCKING",
                                              "  CUDA_MODULE_LOADING",
                                              "  TENON_ALLOC_CONF",
-                                             "  TENON_BLAME",
                                              "  TENON_NUM_THREADS",
                                              "  OMP_NUM_THREADS",
                                              "  OPENBLAS_CORETYPE",

@@ -5,7 +5,6 @@
 #include <tenon/ops/binary.h>
 #include <tenon/ops/compare.h>
 #include <tenon/ops/copy.h>
-#include <tenon/ops/elementwise_loss.h>
 #include <tenon/ops/factory.h>
 #include <tenon/ops/generator.h>
 #include <tenon/ops/loss.h>

@@ -21,12 +21,7 @@ namespace {
 const std::map<std::string, std::string, std::less<>> kWithoutRow = {};
 
 /// Operators without a gradient that ought to have one, and why.
-const std::map<std::string, std::string, std::less<>> kWithoutGradient = {
-    {"grid_sampler_2d", "once only, as in PyTorch"},
-    {"grid_sampler_3d", "once only, as in PyTorch"},
-    {"grid_sampler_2d_backward", "none, as in PyTorch"},
-    {"grid_sampler_3d_backward", "none, as in PyTorch"},
-};
+const std::map<std::string, std::string, std::less<>> kWithoutGradient = {};
 
 // Of several rows of an operator the one that checks most.
 std::map<std::string, const OpCase*> rows_by_name() {
@@ -73,7 +68,7 @@ TEST_CASE("every operator that can be differentiated has a gradient, and its row
     }
     const auto row = rows.find(std::string(op->name()));
     if (!op->gradient()->non_differentiable && row != rows.end() &&
-        !(row->second->check_gradient && (row->second->check_second || kWithoutGradient.count(op->name()) > 0)))
+        !(row->second->check_gradient && row->second->check_second))
       unchecked += " " + std::string(op->name());
   }
   INFO("without a gradient:" << missing << "\nnot checked:" << unchecked);

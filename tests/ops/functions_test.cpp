@@ -161,7 +161,7 @@ TEST_CASE("a module's state goes through a safetensors file", "[functions]") {
   std::remove(path.c_str());
   const Tensor x = ones({4, 2});
   CHECK(model(x).to_vector<float>() == other(x).to_vector<float>());
-  CHECK(printed(model[0]->describe()) == "Linear(in_features=2, out_features=3, bias=True)");
+  CHECK(printed(model[0].describe()) == "Linear(in_features=2, out_features=3, bias=true)");
   CHECK_THROWS_AS(model[3], IndexError);
   CHECK(optim::SGD(model.parameters()).learning_rate() == 1e-3);
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows of ops/softmax.h, ops/loss.h and ops/norm.h.
-#include <tenon/ops/elementwise_loss.h>
 #include <tenon/ops/loss.h>
 #include <tenon/ops/norm.h>
 #include <tenon/ops/softmax.h>

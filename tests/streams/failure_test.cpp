@@ -2,7 +2,6 @@
 // What failing CUDA calls throw, on a fake card: types, texts, remedies.
 #include "tests/streams/fake_streams.h"
 
-#include <tenon/streams/blame.h>
 #include <tenon/streams/devices.h>
 #include <tenon/streams/failure.h>
 #include <tenon/streams/op_context.h>
@@ -80,69 +79,13 @@ TEST_CASE("a kernel fault tells how to find the kernel", "[failure]") {
   FakeCard card;
   const bool before = cuda::launch_blocking();
   for (const int code : {700, 702, 710, 714, 715, 716, 717, 718, 719}) {
-    detail::clear_failures(kCUDA);
     cuda::set_launch_blocking(false);
     CHECK(contains(failure<CudaError>(code), "CUDA_LAUNCH_BLOCKING=1"));
-    detail::clear_failures(kCUDA);
     cuda::set_launch_blocking(true);
     CHECK(contains(failure<CudaError>(code), "must be restarted"));
   }
   cuda::set_launch_blocking(before);
   CHECK(contains(failure<CudaError>(700), "cudaErrorIllegalAddress 700 (an illegal memory access was encountered)"));
-}
-
-TEST_CASE("the first fault of a device is the cause of all later errors", "[failure]") {
-  FakeCard card;
-  card->major = 9;
-  {
-    const DeviceGuard guard(Device(kCUDA, 1));
-    const OpContext first("relu");
-    CHECK(contains(failure<CudaError>(700), "relu: cudaThing(x): cudaErrorIllegalAddress 700"));
-    CHECK(contains(device_failure(Device(kCUDA, 1)), "relu: cudaThing(x): cudaErrorIllegalAddress 700"));
-    const OpContext second("add");
-    const std::string text = failure<CudaError>(700);
-    CHECK(text.rfind("add: cudaThing(x): ", 0) == 0);
-    CHECK(contains(text, "The device is broken; first cause: relu: cudaThing(x)"));
-    // Launches are not even tried.
-    CHECK(contains(
-        error_of<CudaError>([] { (void)detail::note_launch(current_stream(Device(kCUDA, 1)), nullptr, nullptr); }),
-        "add: launch: cuda:1 is broken and cannot be used\n  First cause: relu: cudaThing(x)"));
-  }
-  CHECK(device_failure(Device(kCUDA, 0)).empty());
-  CHECK(detail::note_launch(current_stream(Device(kCUDA, 0)), nullptr, nullptr) == 0);
-  CHECK(failure<CudaError>(1) != "");  // an error of a call breaks nothing
-  CHECK(device_failure(Device(kCUDA, 0)).empty());
-}
-
-TEST_CASE("a CUDA error's parts: code, name, operator, place, device, stream, memory", "[failure]") {
-  FakeCard card;
-  card->major = 9;
-  const DeviceGuard guard(Device(kCUDA, 2));
-  const Stream side = Stream::from_pool(0, Device(kCUDA, 2));
-  const StreamGuard on_side(side);
-  const OpContext op("matmul(Tensor self, Tensor other) -> Tensor");
-  (void)detail::note_launch(side, "gemm", detail::literal_name, 7, 1, 1, 128);
-  try {
-    detail::fail_cuda(1, "cudaThing(x)", "/a/b/kernels/cuda/add.cu", 42);
-  } catch (const CudaError& e) {
-    const CudaFailure& f = e.failure();
-    CHECK(f.code == 1);
-    CHECK(f.name == "cudaErrorInvalidValue");
-    CHECK(f.op == "matmul");
-    CHECK(f.file == "kernels/cuda/add.cu");
-    CHECK(f.line == 42);
-    CHECK(f.device == 2);
-    CHECK(f.stream == side.id());
-    CHECK(f.memory.free == 102);
-    CHECK(f.memory.total == 1000);
-    CHECK(std::string(e.what()) ==
-          "matmul: cudaThing(x): cudaErrorInvalidValue 1 (invalid argument)\n  at kernels/cuda/add.cu:42 on cuda:2");
-    const std::string detail = e.detail();
-    CHECK(detail.rfind(std::string(e.what()) + "\nLast launches, newest first:\n  #", 0) == 0);
-    CHECK(contains(detail, " matmul on cuda:2 stream " + std::to_string(side.id()) + ": gemm, 7 blocks of 128\n"));
-    CHECK(contains(detail, "Memory of cuda:2: "));
-    CHECK(contains(detail, "102 of 1000 free"));
-  }
 }
 
 TEST_CASE("missing machine code names the card and the flag", "[failure]") {

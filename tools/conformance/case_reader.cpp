@@ -3,7 +3,6 @@
 
 #include <tenon/ops/copy.h>
 #include <tenon/ops/factory.h>
-#include <tenon/ops/pool.h>
 #include <tenon/ops/view.h>
 
 #include <cmath>
@@ -44,10 +43,9 @@ T element(const Json& v) {
   }
 }
 
-// null is a size that stays as it is (adaptive pools).
 std::vector<int64_t> ints(const Json& v) {
   std::vector<int64_t> out;
-  for (const Json& e : v) out.push_back(e.is_null() ? kSameSize : integer(e));
+  for (const Json& e : v) out.push_back(integer(e));
   return out;
 }
 
@@ -173,7 +171,7 @@ dispatch::Value CaseReader::value(const Json& v) {
   }
   if (v.is_array()) {
     const auto whole = [&](const Json& e) {
-      if (!e.is_string() && !e.is_number_integer()) return e.is_boolean() || e.is_null();
+      if (!e.is_string() && !e.is_number_integer()) return e.is_boolean();
       const Value item = value(e);
       return item.is_number() && item.number().is_integral();
     };
