@@ -54,10 +54,18 @@ int main(int argc, char** argv) {
   if (bad_arguments != 0) return bad_arguments;
   bool chosen = false;
   for (int i = 1; i < argc; ++i) chosen = chosen || std::strncmp(argv[i], "--rng-seed", 10) == 0;
-  const char* given = std::getenv("TENON_TEST_SEED");
-  if (!chosen)
-    session.configData().rngSeed =
-        given != nullptr ? static_cast<uint32_t>(std::strtoul(given, nullptr, 10)) : std::random_device{}() | 1U;
+  if (!chosen) {
+    session.configData().rngSeed = std::random_device{}() | 1U;
+    if (const char* given = std::getenv("TENON_TEST_SEED")) {
+      char* end = nullptr;
+      const unsigned long seed = std::strtoul(given, &end, 10);
+      if (end == given || *end != 0 || seed > UINT32_MAX) {
+        std::fprintf(stderr, "TENON_TEST_SEED: expected a number below 2^32, got \"%s\"\n", given);
+        return 2;
+      }
+      session.configData().rngSeed = static_cast<uint32_t>(seed);
+    }
+  }
   g_seed = static_cast<uint32_t>(session.configData().rngSeed);
   std::printf("seed %u (--rng-seed repeats it)\n", g_seed);
   const int failed = session.run();
